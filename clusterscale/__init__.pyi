@@ -17,7 +17,6 @@ from .api import (
     audit as audit,
     certify as certify,
     check as check,
-    check_tables as check_tables,
     figures as figures,
     gate as gate,
     ingest as ingest,

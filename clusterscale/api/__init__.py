@@ -12,8 +12,7 @@ traits          compares the most and least exposed      dataset of characterist
 recover         infers locations from a release          dataset of errors per user
 advise          searches for what to publish             dataset, one row per candidate
 analyse         runs an analysis of another package      its dataset
-check           checks a published table on arrays       dataset, one row per check
-check_tables    checks files of tables without traces    verdict and findings of each table
+check           checks published tables without traces   verdict and findings of each table
 repair_tables   hides cells so that nothing follows      what was hidden, and why
 read_table      reads a published table of any format    dataset over (roi, epoch)
 publish         makes a release within a budget          the release, over (roi, epoch)

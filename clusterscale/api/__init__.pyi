@@ -22,7 +22,6 @@ from .releases import Gate as Gate, gate as gate, reaudit as reaudit, sign_off a
 from .reports import report as report
 from .tables import (
     check as check,
-    check_tables as check_tables,
     read_table as read_table,
     repair_tables as repair_tables,
 )

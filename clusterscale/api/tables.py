@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
@@ -20,11 +19,12 @@ from clusterscale.contracts import Bounds, Mechanism
 from clusterscale.errors import ExistsError, InputError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.models import dump_yaml
-from clusterscale.release import TABLE_FORMATS, TableFormat
+from clusterscale.release import TABLE_FORMATS, PublishedTotals, RawRelease, TableFormat
 from clusterscale.release import checks as release_checks
-from clusterscale.release.checks import CheckResult, Masked, PublishedTable, TableFindings
+from clusterscale.release.checks import Masked, TableFindings
 from clusterscale.release.entry import inputs_of
-from clusterscale.release.metadata import beside
+from clusterscale.release.metadata import beside as described
+from clusterscale.release.metadata import read_metadata
 from clusterscale.release.publication import MARGINS, Follow
 from clusterscale.release.text import TextTable
 from clusterscale.runtime import Cluster
@@ -36,95 +36,117 @@ from clusterscale.study.execution import Executor
 PUBLICATION = "publication.yaml"
 """Name of the file with the tables of a publication that was repaired."""
 
+Table = str | ArrayLike | xr.DataArray | xr.Dataset
+"""An address of a table, or its values."""
+
 
 def check(
-    values: ArrayLike | xr.DataArray | xr.Dataset,
-    mechanism: Mechanism | Mapping[str, Any] | str,
-    group_size: int,
+    tables: Table | Sequence[str] | Mapping[str, Table],
+    mechanism: Mechanism | Mapping[str, Any] | str | None = None,
+    group_size: int | None = None,
     *,
+    beside: Table | Sequence[str] | Mapping[str, Table] = (),
+    subset_of: Mapping[str, str | Sequence[str]] | None = None,
+    form: TableFormat | Mapping[str, Any] | str | None = None,
     counts: ArrayLike | None = None,
-    roi_totals: ArrayLike | None = None,
-    epoch_totals: ArrayLike | None = None,
     bounds: Bounds | None = None,
-    others: Sequence[PublishedTable] = (),
-    subset_of: Sequence[str] = (),
-    first_epoch: int = 0,
-    name: str = "table",
     seed: int = 0,
-) -> xr.Dataset:
-    """Check that a published table matches its declared mechanism and discloses nothing else.
+    executor: Executor | Cluster | None = None,
+    progress: bool | Tell = True,
+) -> list[TableFindings]:
+    """Check published tables alone and against each other, without traces.
 
     :mod:`clusterscale.release.checks` lists what each check detects. No check shows that a table is
     safe: that takes an audit.
 
     Parameters
     ----------
-    values
-        Published values, shape (roi, epoch), visits; NaN = redacted. An array, a DataArray with
-        dimensions ``roi`` and ``epoch`` in any order, or a Dataset with a variable ``values`` and,
-        if they were published, ``roi_total`` and ``epoch_total``.
+    tables
+        A table, or several: addresses, or values by name. Values are an array of shape (roi,
+        epoch), visits, NaN = redacted; a DataArray with dimensions ``roi`` and ``epoch`` in any
+        order; or a Dataset as :func:`read_table` returns, with a variable ``values`` and, if they
+        were published, ``roi_total`` and ``epoch_total``, whose attributes may state metadata.
+        Epochs without a coordinate are numbered from 0. Or one YAML file that lists the tables of a
+        publication and how they are related, without any argument from ``mechanism`` to ``bounds``.
     mechanism
-        What the publisher declares: an object, a name, or a mapping with a name and settings, such
-        as ``{"name": "suppress_small", "up_to": 3}``.
+        What the publisher declares of all tables: an object, a name, or a mapping with a name and
+        settings, such as ``{"name": "suppress_small", "up_to": 3}``; None: what each states itself.
     group_size
-        Number of people counted.
+        Number of people in each table; None: what each states itself. A table of unknown size is
+        not compared with others.
+    beside
+        Tables that were published with or before them, in the same forms.
+    subset_of
+        Names of the tables that count everyone whom a table counts, and others, by its name, e.g.
+        ``{"residents.csv": "all.csv"}``, besides those that the table itself states.
+    form
+        Format of all tables; by default the one that the ending of each suggests.
     counts
-        True counts, integers, shape (roi, epoch), visits; −1 where unknown. None: none is known.
-    roi_totals, epoch_totals
-        Published totals, shapes (roi,) and (epoch,), visits; NaN = redacted.
+        True counts of the table, if it is one, integers, shape (roi, epoch), visits; −1 where
+        unknown. None: none is known.
     bounds
         The most that one unit of data changes the counts; the source of a sensitivity that the
-        mechanism does not set. Without it, a mechanism of unknown sensitivity is refused.
-    others
-        Tables published earlier or together with this one, to be compared with it.
-    subset_of
-        Names of those of them that count everyone whom this table counts.
-    first_epoch
-        Number of the epoch of the first column, on the same calendar as that of ``others``.
-    name
-        Name of the table in messages.
+        mechanism does not set. Without it, a mechanism of unknown sensitivity is not checked.
     seed
         Root seed of the checks that draw random numbers.
+    executor, progress
+        Where integer programs run, which find the ranges of cells that no sum gives alone: as for
+        :func:`~clusterscale.api.audit`. None: in this process, if at most 10,000 counts of a
+        publication are hidden. Findings do not depend on the number of workers.
 
     Returns
     -------
-    xr.Dataset
-        Over ``check``: ``level`` (consistent, inconsistent, or unknown where a check cannot
-        decide), ``measured`` and ``expected`` (NaN where unknown), ``n_cells``, and ``text``, a
-        sentence. ``attrs["level"]`` is that of the table, as by ``clusterscale check``: consistent
-        only if a check could decide, and no comparison with ``others`` or ``counts`` is undecided.
+    list[TableFindings]
+        One for each of ``tables``, with a ``verdict`` and the results of all checks: ``pass`` only
+        if a check could decide, and no comparison with ``beside`` or ``counts`` is undecided. For a
+        publication, one of what follows from all its tables, and then one for each.
 
     Raises
     ------
-    InputError
-        If an array has the wrong shape, or a count is out of range.
-    ConfigError, UnknownNameError
-        If there is no such mechanism, it cannot be applied to the table, or its sensitivity is not
-        known.
+    MissingError, InputError, FormatError, ConfigError, DamagedError, StoreError
+        If a table cannot be read, an array has the wrong shape, a count is out of range, how a
+        table was published is not known, or ``subset_of`` names a table that is not given.
+    UnknownNameError
+        If there is no such mechanism.
     """
-    array, totals = _values_of(values)
-    declared = make(MECHANISMS, mechanism)
-    if bounds is not None:
-        declared = declared.bind(bounds)
-    table = PublishedTable(
-        name=name,
-        values=array,
-        group_size=group_size,
-        mechanism=declared,
-        first_epoch=first_epoch,
-        counts=np.full(array.shape, -1, np.int32) if counts is None else _whole(counts),
-        roi_totals=_floats(totals.get("roi_total") if roi_totals is None else roi_totals),
-        epoch_totals=_floats(totals.get("epoch_total") if epoch_totals is None else epoch_totals),
-        subset_of=tuple(subset_of),
-    )
     checks = release_checks.create_checks()
-    results = release_checks.check_table(table, others, checks, seed=seed)
-    changes = getattr(values, "attrs", {}).get("changes")
-    undecided = [
-        *release_checks.open_comparison(checks, results),
-        *([] if changes is None else [changes]),
-    ]
-    return _dataset(results, name, undecided)
+    if (uri := publication_of(tables)) is not None:
+        stated = (mechanism, group_size, subset_of or None, form, counts, bounds)
+        if any(one is not None for one in stated) or len(beside):
+            raise InputError(f"{uri}: a publication states all of its tables in the file")
+        plan, name = load_publication(uri), _name_of(uri)
+        with show_progress(progress, "check") as tell, open_map(executor, tell, "check") as run:
+            return release_checks.relate_tables(
+                plan, name, checks, seed=seed, run=run, follow=_follow(tell)
+            )
+    layout, declared = _format_of(form), None
+    if mechanism is not None:
+        declared = make(MECHANISMS, mechanism)
+        declared = declared if bounds is None else declared.bind(bounds)
+    given = _read_all(tables, layout)
+    read = _named_apart([*given, *_read_all(beside, layout)])
+    if counts is not None and len(given) != 1:
+        raise InputError(f"counts are those of one table, but {len(given)} are given")
+    findings = release_checks.compare_tables(
+        [release for _, release in read[: len(given)]],
+        [release for _, release in read[len(given) :]],
+        checks,
+        mechanism=declared,
+        group_size=group_size,
+        subset_of={
+            part: (wholes,) if isinstance(wholes, str) else wholes
+            for part, wholes in (subset_of or {}).items()
+        },
+        counts=None if counts is None else _whole(counts),
+        seed=seed,
+    )
+    with open_map(executor, progress, "check") as run:
+        return [
+            release_checks.relate_alone(
+                found, uri, layout or release.choose_format(uri), one, declared, group_size, run
+            )
+            for found, (uri, one) in zip(findings, read, strict=False)
+        ]
 
 
 def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = None) -> xr.Dataset:
@@ -172,104 +194,6 @@ def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = No
     )
 
 
-def check_tables(
-    uris: Sequence[str],
-    *,
-    beside: Sequence[str] = (),
-    mechanism: Mechanism | Mapping[str, Any] | str | None = None,
-    group_size: int | None = None,
-    subset_of: Mapping[str, str | Sequence[str]] | None = None,
-    form: TableFormat | Mapping[str, Any] | str | None = None,
-    seed: int = 0,
-    executor: Executor | Cluster | None = None,
-    progress: bool | Tell = True,
-) -> list[TableFindings]:
-    """Check published tables alone and against each other, without traces.
-
-    :mod:`clusterscale.release.checks` lists what each check detects. No check shows that a table is
-    safe: that takes an audit.
-
-    Parameters
-    ----------
-    uris
-        The tables to check; or one YAML file that lists the tables of a publication and how they
-        are related, without any argument from ``beside`` to ``form``.
-    beside
-        Tables that were published with or before them.
-    mechanism
-        What the publisher declares of all tables; None: what each states itself.
-    group_size
-        Number of people in each table; None: what each states itself. A table of unknown size is
-        not compared with others.
-    subset_of
-        Names of the tables that count everyone whom a table counts, and others, by its name, e.g.
-        ``{"residents.csv": "all.csv"}``, besides those that the table itself states.
-    form
-        Format of all tables; by default the one that the ending of each suggests.
-    seed
-        Root seed of the checks that draw random numbers.
-    executor, progress
-        Where integer programs run, which find the ranges of cells that no sum gives alone: as for
-        :func:`~clusterscale.api.audit`. None: in this process, if at most 10,000 counts of a
-        publication are hidden. Findings do not depend on the number of workers.
-
-    Returns
-    -------
-    list[TableFindings]
-        One for each of ``uris``, with a ``verdict`` and the results of all checks. For a
-        publication, one of what follows from all its tables, and then one for each.
-
-    Raises
-    ------
-    MissingError, InputError, FormatError, ConfigError, DamagedError, StoreError
-        If a table cannot be read, how it was published is not known, or ``subset_of`` names a
-        table that is not given.
-    """
-    if is_publication(uris):
-        if any(one is not None and len(one) for one in (beside, subset_of)) or any(
-            one is not None for one in (mechanism, group_size, form)
-        ):
-            raise InputError(f"{uris[0]}: a publication states all of its tables in the file")
-        plan = load_publication(uris[0])
-        with show_progress(progress, "check") as tell, open_map(executor, tell, "check") as run:
-            return release_checks.check_publication(
-                plan,
-                _name_of(uris[0]),
-                release_checks.create_checks(),
-                seed=seed,
-                run=run,
-                follow=_follow(tell),
-            )
-    read = [
-        replace(release.read_table(uri, _format_of(form)), name=_name_of(uri))
-        for uri in (*uris, *beside)
-    ]
-    names = [one.name for one in read]
-    read = [
-        one if names.count(one.name) == 1 else replace(one, name=uri)
-        for one, uri in zip(read, (*uris, *beside), strict=True)
-    ]
-    declared = None if mechanism is None else make(MECHANISMS, mechanism)
-    findings = release_checks.check_together(
-        read[: len(uris)],
-        read[len(uris) :],
-        release_checks.create_checks(),
-        mechanism=declared,
-        group_size=group_size,
-        subset_of={
-            part: (wholes,) if isinstance(wholes, str) else wholes
-            for part, wholes in (subset_of or {}).items()
-        },
-        seed=seed,
-    )
-    forms = [_format_of(form) or release.choose_format(uri) for uri in uris]
-    with open_map(executor, progress, "check") as run:
-        return [
-            release_checks.add_levels(found, uri, one, declared, group_size, run)
-            for found, uri, one in zip(findings, uris, forms, strict=True)
-        ]
-
-
 def repair_tables(
     uri: str,
     folder: str,
@@ -295,7 +219,7 @@ def repair_tables(
         Whether as few cells as possible are hidden (``count``), or cells with as few people
         (``value``).
     executor, progress
-        As for :func:`~clusterscale.api.check_tables`.
+        As for :func:`~clusterscale.api.check`.
 
     Returns
     -------
@@ -348,15 +272,18 @@ def _check_replaceable(folder: str) -> None:
     if {release_checks.MASK, PUBLICATION} <= {*names}:
         tables = map(_name_of, load_publication(f"{folder}/{PUBLICATION}").addresses)
         known = {release_checks.MASK, PUBLICATION}.union(
-            *((table, beside(table)) for table in tables)
+            *((table, described(table)) for table in tables)
         )
     if others := sorted({*names} - known):
         raise ExistsError(f"{folder} has {others[0]}, which no repair wrote: name another folder")
 
 
-def is_publication(uris: Sequence[str]) -> bool:
-    """Return whether an address is that of a file with the tables of a publication."""
-    return len(uris) == 1 and uris[0].lower().endswith((".yaml", ".yml"))
+def publication_of(tables: object) -> str | None:
+    """Return the address of a file with the tables of a publication; None for other tables."""
+    several = isinstance(tables, Sequence) and not isinstance(tables, str) and len(tables) == 1
+    (uri,) = tables if several else (tables,)  # type: ignore[misc]
+    is_file = isinstance(uri, str) and uri.lower().endswith((".yaml", ".yml"))
+    return uri if is_file else None
 
 
 def _format_of(form: TableFormat | Mapping[str, Any] | str | None) -> TableFormat | None:
@@ -367,44 +294,63 @@ def _name_of(uri: str) -> str:
     return uri.rstrip("/").rpartition("/")[2] or uri
 
 
-def _values_of(values: Any) -> tuple[NDArray[np.float64], Mapping[str, Any]]:
-    """Return the published values as (roi, epoch), and the totals beside them, if any."""
-    totals: Mapping[str, Any] = {}
-    if isinstance(values, xr.Dataset):
-        if "values" not in values:
-            raise InputError(f"the dataset has no variable `values`, but {list(values)}")
-        totals = {key: values[key] for key in ("roi_total", "epoch_total") if key in values}
-        values = values["values"]
-    if isinstance(values, xr.DataArray):
-        if set(values.dims) != {"roi", "epoch"}:
-            raise InputError(f"values have dimensions {values.dims}, but should have (roi, epoch)")
-        values = values.transpose("roi", "epoch")
-    return np.asarray(values, np.float64), totals
+def _read_all(tables: Any, form: TableFormat | None) -> list[tuple[str, RawRelease]]:
+    """Return the address, or the name, of each table, and what it has."""
+    if isinstance(tables, Mapping) and not isinstance(tables, xr.Dataset):
+        return [(name, _read(table, form, name)) for name, table in tables.items()]
+    several = isinstance(tables, Sequence) and all(isinstance(one, str) for one in tables)
+    if several and not isinstance(tables, str):
+        return [(uri, _read(uri, form, _name_of(uri))) for uri in tables]
+    uri = tables if isinstance(tables, str) else "table"
+    return [(uri, _read(tables, form, _name_of(uri)))]
 
 
-def _floats(totals: Any) -> NDArray[np.float64] | None:
-    return None if totals is None else np.asarray(totals, np.float64)
+def _named_apart(tables: Sequence[tuple[str, RawRelease]]) -> list[tuple[str, RawRelease]]:
+    """Return tables of which those with the name of another one are named by their address."""
+    names = [one.name for _, one in tables]
+    return [
+        (uri, one if names.count(one.name) == 1 else replace(one, name=uri)) for uri, one in tables
+    ]
+
+
+def _read(table: Any, form: TableFormat | None, name: str) -> RawRelease:
+    """Return a table at an address, or that of values."""
+    if isinstance(table, str):
+        return replace(release.read_table(table, form), name=name)
+    attributes: Mapping[str, Any] = {}
+    totals: dict[str, NDArray[np.float64]] = {}
+    if isinstance(table, xr.Dataset):
+        if "values" not in table:
+            raise InputError(f"the dataset has no variable `values`, but {list(table)}")
+        for dim in ("roi", "epoch"):
+            if (total := table.get(f"{dim}_total")) is not None:
+                totals[dim] = np.asarray(total, np.float64)
+        table, attributes = table["values"], table.attrs
+    axes: Mapping[str, Any] = {}
+    if isinstance(table, xr.DataArray):
+        if set(table.dims) != {"roi", "epoch"}:
+            raise InputError(f"values have dimensions {table.dims}, but should have (roi, epoch)")
+        table = table.transpose("roi", "epoch")
+        axes = {str(dim): axis.to_numpy() for dim, axis in table.coords.items()}
+    values = np.asarray(table, np.float64)
+    if values.ndim != 2:
+        raise InputError(f"{name}: values have shape {values.shape}, but should be (roi, epoch)")
+    return RawRelease(
+        values=values,
+        rois=tuple(map(str, axes["roi"])) if "roi" in axes else None,
+        epochs=axes.get("epoch", np.arange(values.shape[1])),
+        totals=PublishedTotals(**totals),
+        metadata=read_metadata(attributes, name)[0],
+        changes=(attributes["changes"],) if "changes" in attributes else (),
+        name=name,
+    )
 
 
 def _whole(counts: ArrayLike) -> NDArray[np.int32]:
-    """Return integers as int32.
-
-    Raises
-    ------
-    InputError
-        If they are not whole numbers, or too large.
-    """
+    """Return whole numbers as int32; raises InputError if they are none, or too large."""
     given = np.asarray(counts)
     if given.dtype.kind not in "iu" or (given.size and given.min() < -1):
         raise InputError(f"counts are {given.dtype}, but should be whole numbers of at least −1")
     if given.size and given.max() > np.iinfo(np.int32).max:
         raise InputError(f"counts of up to {given.max()} are too large")
     return given.astype(np.int32)
-
-
-def _dataset(results: Sequence[CheckResult], name: str, undecided: Sequence[object]) -> xr.Dataset:
-
-    texts = dict.fromkeys(("check", "level", "text"), object)
-    table = pd.DataFrame(list(results)).astype(texts).set_index("check")
-    attributes = {"table": name, "level": release_checks.worst_level(results, undecided)}
-    return xr.Dataset.from_dataframe(table).assign_attrs(attributes)

@@ -87,24 +87,25 @@ def check(
     force
         Overwrite the page.
     """
-    from clusterscale.api.tables import check_tables, is_publication
+    from clusterscale.api import tables as api
     from clusterscale.config import load_publication, parse_entry
     from clusterscale.mechanisms import MECHANISMS
     from clusterscale.reauditing import junit_of_tables
     from clusterscale.release import TABLE_FORMATS, entry
     from clusterscale.storage import check_new, check_outputs, put
 
-    if to_repair and not is_publication(tables):
+    publication = api.publication_of(tables)
+    if to_repair and publication is None:
         raise InputError("--repair: give a YAML file that lists the tables of a publication")
     read = [*tables, *(beside or []), method, form]
-    if is_publication(tables):
-        read += load_publication(tables[0]).addresses
+    if publication is not None:
+        read += load_publication(publication).addresses
     read += [other for uri in read if uri for other in entry.inputs_of(uri)]
     check_outputs([to_json, to_junit, to_page, to_repair], read)
     check_new([to_page], force=force)
     check_new([to_json, to_junit], force=force, renews=())
     with _opened(cluster, workers) as where:
-        findings = check_tables(
+        findings = api.check(
             tables,
             beside=beside or [],
             mechanism=None if method is None else parse_entry(MECHANISMS, method),
@@ -147,7 +148,7 @@ def _repair(
     tables: Sequence[str], folder: str, cost: Literal["count", "value"], where: dict[str, Any]
 ) -> tuple[dict[str, Any], Level]:
     """Write repaired tables, show what was hidden, check them; return findings and verdict."""
-    from clusterscale.api.tables import PUBLICATION, check_tables, repair_tables
+    from clusterscale.api.tables import PUBLICATION, check, repair_tables
     from clusterscale.release.checks import MASK
 
     folder = folder.rstrip("/")
@@ -155,7 +156,7 @@ def _repair(
     out.print(f"[green]repaired[/]  {escape(folder)}", soft_wrap=True)
     _print(masked.summary)
     _list(masked.reasons, f"which {MASK} lists")
-    findings = check_tables([f"{folder}/{PUBLICATION}"], **where)
+    findings = check([f"{folder}/{PUBLICATION}"], **where)
     _show_all(findings)
     worst = _worst(findings)
     if masked.left:

@@ -30,7 +30,7 @@ from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.reauditing.scoring import NO_MEMBERS, read_members
 from clusterscale.reauditing.together import overlap_last
 from clusterscale.redaction import clean
-from clusterscale.release.checks import CheckResult, PublishedTable, check_table, create_checks
+from clusterscale.release.checks import CheckResult, PublishedTable, create_checks, run_checks
 from clusterscale.release.checks.opened import OPEN_CELL, OPENED, find_opened
 from clusterscale.release.verdict import Verdict, key_of
 from clusterscale.reporting.coverage import ReleaseScope
@@ -204,7 +204,7 @@ class Reaudit:
         table = make_table(release, store.content(), record.bounds)
         others, checks = list(self._others(release, record.cube)), create_checks(compares=True)
         policy, seed = self._plan.policy, self._plan.audit.seed
-        findings = check_table(table, others, checks, seed=seed)
+        findings = run_checks(table, others, checks, seed=seed)
         yield from evaluation.evaluate_findings(policy, findings, policy.exposure.inconclusive)
 
     def _others(self, release: ResolvedRelease, cube: str) -> Iterator[PublishedTable]:

@@ -104,13 +104,13 @@ def _check(task: TableTask, known: KnownCounts) -> Checked:
     bounds = None if some else known.bounds
     table = make_table(release, read_content(task.uri), bounds, counts, limits)
     checks = release_checks.create_checks(compares=False)
-    return tuple(release_checks.check_table(table, [], checks, seed=task.source.seed)), bounds
+    return tuple(release_checks.run_checks(table, [], checks, seed=task.source.seed)), bounds
 
 
 def find_faults(release: ResolvedRelease, content: RawRelease, seed: int) -> str:
     """Return what the checks that need no traces find in a release; empty if that is nothing."""
     raw = RawRelease(content.values, None, None, content.totals, name=release.name)
-    (found,) = release_checks.check_together(
+    (found,) = release_checks.compare_tables(
         [raw],
         [],
         release_checks.create_checks(compares=False),

@@ -12,18 +12,21 @@ from typer.testing import CliRunner
 import clusterscale as cs
 from clusterscale.cli import app
 from clusterscale.errors import InputError, UnknownNameError
-from clusterscale.mechanisms import create
-from clusterscale.release.checks import CHECKS, PublishedTable
+from clusterscale.release.checks import CHECKS
 
 SUPPRESS = {"name": "suppress_small", "up_to": 3}
 COUNTS = np.array([[7, 2, 9], [3, 8, 6]])
 
 
+def levels(found):
+    return {one.check: one.level for one in found.results}
+
+
 def test_values_that_are_never_published_are_found():
-    checked = cs.check(COUNTS, SUPPRESS, 20)
-    assert checked.attrs["level"] == "inconsistent"
-    assert list(checked.check.values) == list(CHECKS)
-    assert checked.measured.sel(check="possible_values").item() == 2
+    (checked,) = cs.check(COUNTS, SUPPRESS, 20)
+    assert checked.verdict == "fail"
+    assert list(levels(checked)) == list(CHECKS)
+    assert checked.results[list(CHECKS).index("possible_values")].measured == 2
 
 
 def test_totals_of_a_dataset_are_used_whatever_the_order_of_dimensions():
@@ -35,32 +38,40 @@ def test_totals_of_a_dataset_are_used_whatever_the_order_of_dimensions():
             "epoch_total": ("epoch", COUNTS.sum(axis=0)),
         }
     )
-    checked = cs.check(dataset, SUPPRESS, 20)
-    assert checked.level.sel(check="totals").item() == "inconsistent"
+    (checked,) = cs.check(dataset, SUPPRESS, 20)
+    assert levels(checked)["totals"] == "inconsistent"
+
+
+def test_totals_that_narrow_down_a_cell_leave_a_table_inconclusive():
+    """Two hidden cells of one row are 1 and 2 in some order; nothing determines either."""
+    dataset = xr.Dataset(
+        {"values": (("roi", "epoch"), [[np.nan, np.nan, 9.0]]), "roi_total": ("roi", [12.0])}
+    )
+    (checked,) = cs.check(dataset, {"name": "threshold", "k": 5, "shown": "label"}, 20)
+    assert levels(checked)["totals"] == "consistent"
+    assert checked.verdict == "warn"
+    assert checked.omitted == "2 of 2 hidden cells are known too well; 2 count 1 to 4 people"
+    assert [(one.low, one.high) for one in checked.open_cells] == [(1, 2), (1, 2)]
 
 
 def test_a_check_that_cannot_decide_leaves_the_table_unknown():
-    checked = cs.check(np.full((2, 3), np.nan), SUPPRESS, 20)
-    assert checked.attrs["level"] == "unknown"
-    assert np.isnan(checked.measured.sel(check="noise_law").item())
+    (checked,) = cs.check(np.full((2, 3), np.nan), SUPPRESS, 20)
+    assert checked.verdict == "warn"
+    assert levels(checked)["noise_law"] == "unknown"
 
 
 def test_counts_that_are_too_few_for_the_noise_leave_the_table_unknown():
     counts, noise = np.full((2, 5), 7), {"name": "laplace", "epsilon": 1.0, "sensitivity": 1.0}
     values = counts + np.linspace(-1.1, 1.3, 10).reshape(2, 5)
-    assert cs.check(values, noise, 20).attrs["level"] == "consistent"
-    assert cs.check(values, noise, 20, counts=counts).attrs["level"] == "unknown"
+    assert cs.check(values, noise, 20)[0].verdict == "pass"
+    assert cs.check(values, noise, 20, counts=counts)[0].verdict == "warn"
 
 
 @pytest.mark.parametrize(
-    ("part", "declared", "level", "code"),
-    [
-        ([[40, 39]], False, "unknown", 3),
-        ([[40, 39]], True, "inconsistent", 4),
-        ([[90, 5]], False, "consistent", 0),
-    ],
+    ("part", "declared", "verdict", "code"),
+    [([[40, 39]], False, "warn", 3), ([[40, 39]], True, "fail", 4), ([[90, 5]], False, "pass", 0)],
 )
-def test_python_and_the_command_agree(tmp_path, monkeypatch, part, declared, level, code):
+def test_python_and_the_command_agree(tmp_path, monkeypatch, part, declared, verdict, code):
     """Two cells are too few to show that a group is everyone but one person."""
     monkeypatch.chdir(tmp_path)
     for name, counts in (("all", [[40, 40]]), ("part", part)):
@@ -72,14 +83,16 @@ def test_python_and_the_command_agree(tmp_path, monkeypatch, part, declared, lev
     run = CliRunner().invoke(app, ["check", "all.csv", "part.csv", "--method", "exact", *words])
     assert run.exit_code == code
     wholes = {"part.csv": "all.csv"} if declared else None
-    results = cs.check_tables(["all.csv", "part.csv"], mechanism="exact", subset_of=wholes)
-    verdicts = {"unknown": "warn", "inconsistent": "fail", "consistent": "pass"}
-    assert {result.verdict for result in results} == {verdicts[level]}
-    exact, unknown = create("exact"), np.full((1, 2), -1, np.int32)
-    whole = PublishedTable("all", np.array([[40.0, 40.0]]), 300, exact, 0, unknown)
-    subset_of = ["all"] if declared else []
-    checked = cs.check(part, "exact", 299, others=[whole], subset_of=subset_of)
-    assert checked.attrs["level"] == level
+    results = cs.check(["all.csv", "part.csv"], mechanism="exact", subset_of=wholes)
+    assert {result.verdict for result in results} == {verdict}
+    tables = {
+        f"{name}.csv": xr.Dataset({"values": (("roi", "epoch"), some)}, attrs={"group_size": size})
+        for name, some, size in (("all", [[40, 40]], 300), ("part", part, 299))
+    }
+    named = cs.check(tables, "exact", subset_of=wholes)
+    assert [one.results for one in named] == [one.results for one in results]
+    beside = {"all.csv": tables.pop("all.csv")}
+    assert cs.check(tables, "exact", beside=beside, subset_of=wholes) == named[1:]
 
 
 @for_each(

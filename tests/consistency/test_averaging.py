@@ -5,7 +5,7 @@ import pytest
 from loops import mostly_slow
 from oracles.least_squares import dense_least_squares, random_noisy_system
 
-from clusterscale.api import check_tables
+from clusterscale.api import check
 from clusterscale.errors import InputError
 from clusterscale.release import averaging
 from clusterscale.release.averaging import average_noise
@@ -122,7 +122,7 @@ def test_levels_that_cross_times_average_as_in_dense_least_squares(crossing_leve
     rows += [(everything, region, True), (everything, two_hours, True)]
     noise = np.append(np.full(14, 2**0.5), np.inf)
     _, deviations = dense_least_squares(np.append(np.zeros(14), np.nan), noise, rows)
-    together = check_tables([crossing_levels])[0]
+    together = check([crossing_levels])[0]
     assert together.verdict == "warn"
     for note, cell in zip(together.notes, (0, 8, 10), strict=True):
         assert f"and with all tables {deviations[cell]:.3g} (median)" in note
@@ -133,7 +133,7 @@ def test_a_note_that_fails_is_reported_and_ends_no_check(crossing_levels, monkey
         raise ZeroDivisionError("no such number")
 
     monkeypatch.setattr(averaging, "average_noise", fail)
-    together = check_tables([crossing_levels])[0]
+    together = check([crossing_levels])[0]
     assert together.verdict == "warn"
     why = "how much noise averages out is not computed: ZeroDivisionError: no such number"
     assert together.notes == (why,)

@@ -10,7 +10,7 @@ from loops import for_each, mostly_slow
 
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.release.checks import CHECKS, Check, CheckResult, check_table, create
+from clusterscale.release.checks import CHECKS, Check, CheckResult, create, run_checks
 
 COUNTS = draw_counts(6)
 
@@ -59,13 +59,13 @@ def test_a_table_without_cells_is_refused():
 def test_each_check_draws_for_itself():
     made = table(bound(**EVENT), COUNTS)
     every = [create(name) for name in CHECKS]
-    found = check_table(made, [], every, seed=3, path=("week", 1))
+    found = run_checks(made, [], every, seed=3, path=("week", 1))
     assert [each.check for each in found] == list(CHECKS)
-    alone = [check_table(made, [], [check], seed=3, path=("week", 1))[0] for check in every[::-1]]
+    alone = [run_checks(made, [], [check], seed=3, path=("week", 1))[0] for check in every[::-1]]
     assert repr(alone[::-1]) == repr(found)
     noise = [create("noise_law")]
     findings = {
-        repr(check_table(made, [], noise, seed=seed, path=path))
+        repr(run_checks(made, [], noise, seed=seed, path=path))
         for seed, path in ((3, ("week", 1)), (4, ("week", 1)), (3, ("week", 2)), (3, ()))
     }
     assert len(findings) == 4
@@ -90,10 +90,10 @@ def test_a_release_with_all_faults_is_seen_by_all():
         for name, n in (("men", 20), ("women", 20), ("then", 39))
     ]
     checks = [create(name) for name in CHECKS]
-    found = {each.check: each.level for each in check_table(made, others, checks, seed=1)}
+    found = {each.check: each.level for each in run_checks(made, others, checks, seed=1)}
     assert found == dict.fromkeys(CHECKS, "inconsistent")
     honest = table(hides, counts["all"], name="all", size=40)
-    for each in check_table(honest, [], checks, seed=1):
+    for each in run_checks(honest, [], checks, seed=1):
         assert each.level == "consistent"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusterscale.api import check_tables, repair_tables
+from clusterscale.api import check, repair_tables
 from clusterscale.errors import ClusterscaleError
 from clusterscale.release.tilings import tilings
 
@@ -27,7 +27,7 @@ def publish(folder, tables, head=HEAD, **files):
         (folder / f"{name}.csv").write_text(text)
     entries = "\n".join(f"  - {line.strip()}" for line in tables.strip().splitlines())
     (folder / "p.yaml").write_text(f"{head}tables:\n{entries}\n".replace("FOLDER", str(folder)))
-    return check_tables([str(folder / "p.yaml")])[0]
+    return check([str(folder / "p.yaml")])[0]
 
 
 def told(found):
@@ -44,7 +44,7 @@ def test_a_region_gives_districts_by_sex_away_that_have_no_total(tmp_path):
     found = publish(tmp_path, tables, r="ES1 08 25", d=DISTRICTS_BY_SEX)
     assert (found.verdict, told(found)) == ("fail", {f"ES11 (sex M) {AT}": (1, 1)})
     repair_tables(str(tmp_path / "p.yaml"), str(tmp_path / "fixed"))
-    assert check_tables([str(tmp_path / "fixed/publication.yaml")])[0].verdict == "pass"
+    assert check([str(tmp_path / "fixed/publication.yaml")])[0].verdict == "pass"
 
 
 def test_two_tables_with_unlike_categories_are_related_by_totals_that_nobody_publishes(tmp_path):
@@ -198,7 +198,7 @@ def test_hidden_zeros_follow_unless_they_are_declared_unprotected(tmp_path):
     assert (found.verdict, told(found)) == ("fail", {f"A (sex M) {AT}": (0, 0)})
     assert found.results[0].text.endswith("0 count 1 to 4 people, 1 is 0")
     repair_tables(str(tmp_path / "p.yaml"), str(tmp_path / "fixed"))
-    assert check_tables([str(tmp_path / "fixed/publication.yaml")])[0].verdict == "pass"
+    assert check([str(tmp_path / "fixed/publication.yaml")])[0].verdict == "pass"
     found = publish(tmp_path, tables, head=HEAD + "zeros: unprotected\n", s=rows)
     assert (found.verdict, told(found)) == ("pass", {})
     assert found.notes == ("zeros are declared unprotected: 1 hidden cell must be 0",)
@@ -484,7 +484,7 @@ def test_repair_protects_hidden_counts_from_totals_over_places_and_times(tmp_pat
     rows = "A 08 *\nA 09 8\nB 08 10\nB 09 12\nC 08 11\nC 09 9\nTotal Total 53"
     publish(tmp_path, "{counts: FOLDER/t.csv, alone: true}", head, t=rows)
     repair_tables(str(tmp_path / "p.yaml"), str(tmp_path / "fixed"))
-    assert check_tables([str(tmp_path / "fixed/publication.yaml")])[0].verdict == "pass"
+    assert check([str(tmp_path / "fixed/publication.yaml")])[0].verdict == "pass"
 
 
 def test_a_category_without_a_row_is_hidden_where_rows_are_absent_that_hide(tmp_path):
@@ -501,12 +501,12 @@ def test_places_and_categories_named_like_totals_are_doubts_until_they_are_decla
 ):
     rows, entry = f"A 08 *\nB 08 20\nC 08 12\n{total} 08 35", "{counts: FOLDER/t.csv, alone: true}"
     publish(tmp_path, entry, t=rows)
-    findings = check_tables([str(tmp_path / "p.yaml")])
+    findings = check([str(tmp_path / "p.yaml")])
     assert findings[1].verdict == "warn"
     assert f"'{total}' is read as a place: set `total: {total}`" in findings[1].omitted
     declared = HEAD.replace("step: 1h", "step: 1h, total: null")
     publish(tmp_path, entry, declared, t=rows)
-    assert check_tables([str(tmp_path / "p.yaml")])[1].verdict == "pass"
+    assert check([str(tmp_path / "p.yaml")])[1].verdict == "pass"
     rows = f"zone hour people sex\nA 08 30 {total}\nA 08 20 F\nA 08 * M"
     entry = "{counts: FOLDER/t.csv, alone: true, strata: {sex: null}}"
     assert "if it is the total" in publish(tmp_path, entry, t=rows).omitted
@@ -563,7 +563,7 @@ def test_counts_are_of_any_size_where_the_number_of_people_is_not_stated(tmp_pat
     form = {"name": "long", "place": "zone", "count": "people", "at": "2026-03-02", "step": "1d"}
     form["timezone"] = "UTC"
     method = {"name": "threshold", "k": 5, "shown": "hidden"}
-    found = check_tables([str(tmp_path / "t.csv")], mechanism=method, form=form)[0]
+    found = check([str(tmp_path / "t.csv")], mechanism=method, form=form)[0]
     told = "1 of 2 published values, such as 2000001.5, can never be published"
     assert [one.level for one in found.results if told in one.text] == ["inconsistent"]
 
@@ -587,7 +587,7 @@ def test_a_total_in_another_spelling_than_declared_is_a_doubt(declared, row, tmp
     publish(
         tmp_path, "{counts: FOLDER/t.csv, alone: true}", head, t=f"A 08 *\nB 08 20\n{row} 08 23"
     )
-    found = check_tables([str(tmp_path / "p.yaml")])[1]
+    found = check([str(tmp_path / "p.yaml")])[1]
     assert (found.verdict, f"'{row}' is read as a place" in found.omitted) == ("warn", True)
 
 
@@ -597,7 +597,7 @@ def test_totals_of_trips_from_one_place_are_a_doubt(tmp_path):
     rows = [f"{a},{b},2026-03-02T08:00Z,{n}" for a, b, n in (one.split(",") for one in ends)]
     (tmp_path / "od.csv").write_text("\n".join(["from,to,time,people", *rows, ""]))
     publish(tmp_path, f"{{counts: FOLDER/od.csv, measure: trips, alone: true, format: {form}}}")
-    found = check_tables([str(tmp_path / "p.yaml")])[1]
+    found = check([str(tmp_path / "p.yaml")])[1]
     assert (found.verdict, "margins_of" in found.omitted) == ("warn", True)
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from clusterscale.api import check_tables, repair_tables
+from clusterscale.api import check, repair_tables
 from clusterscale.cli import app
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import create as mechanism
@@ -50,7 +50,7 @@ def mask():
 
 
 def verdicts(path="out/publication.yaml"):
-    return [found.verdict for found in check_tables([path])]
+    return [found.verdict for found in check([path])]
 
 
 def levels(folder=""):
@@ -90,12 +90,12 @@ def test_totals_of_shown_cells_give_no_further_cell_away():
     assert verdicts("p.yaml") == ["fail", "pass", "pass"]
     repair_tables("p.yaml", "out")
     assert [(row["table"], row["place"]) for row in mask()] == [("r.csv", "A"), ("r.csv", "B")]
-    together, *_ = check_tables(["out/publication.yaml"])
+    together, *_ = check(["out/publication.yaml"])
     assert together.verdict == "warn"  # no region shows any more that a hidden count is not 0
     assert together.omitted.startswith("if 2 sums count hidden cells, 2 cells follow: A2 at")
     repaired = Path("out/publication.yaml").read_text()
     Path("out/publication.yaml").write_text(repaired + "zeros: unprotected\n")
-    together, *_ = check_tables(["out/publication.yaml"])
+    together, *_ = check(["out/publication.yaml"])
     assert together.verdict == "pass"
     assert together.notes == (
         "2 sums of shown cells only, without those too small",
@@ -130,7 +130,7 @@ def test_strata_statuses_and_differences_of_few_people():
         "  - {counts: residents.csv, subset_of: people.csv}\n"
     )
     # The hidden men, the one who is no resident, and the men among residents.
-    assert len(check_tables(["p.yaml"])[0].open_cells) == 3
+    assert len(check(["p.yaml"])[0].open_cells) == 3
     repair_tables("p.yaml", "out")
     assert verdicts() == ["pass"] * 5
     assert {row["sex"] for row in mask()} <= {"_T", "F", "M", ""}
@@ -313,7 +313,7 @@ def test_a_secondary_cell_has_any_count_that_the_table_would_show():
     )  # fmt: skip
     found = create("totals").check(totals, [], rng=np.random.default_rng(1))
     assert found.text.startswith("1 of 1 hidden cell follows")
-    alone, *both = (check_tables(uris, form=form, group_size=90, mechanism=declared)
+    alone, *both = (check(uris, form=form, group_size=90, mechanism=declared)
                     for uris in (["t.csv"], ["t.csv", "t.csv"]))  # fmt: skip
     assert alone[0].verdict == "pass"
     assert both[0][0].verdict == "warn"

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from clusterscale.api import check_tables
+from clusterscale.api import check
 from clusterscale.errors import ClusterscaleError
 from clusterscale.reauditing import junit_of_tables
 from clusterscale.release import averaging, unpublished
@@ -29,7 +29,7 @@ def publish(folder, tables, head=HEAD, **files):
         head_line = "zone,time,people,sex" if len(rows[0]) == 4 else "zone,time,people"
         (folder / f"{name}.csv").write_text("\n".join([head_line, *lines]) + "\n")
     (folder / "p.yaml").write_text(f"{head}tables:\n{tables.replace('FOLDER', str(folder))}")
-    return check_tables([str(folder / "p.yaml")])
+    return check([str(folder / "p.yaml")])
 
 
 def texts(findings):
@@ -216,15 +216,15 @@ def triangle(folder):
 
 def test_programs_run_as_tasks_however_many_cells_are_hidden(tmp_path, monkeypatch):
     uri, seen = triangle(tmp_path), []
-    here = check_tables([uri])
+    here = check([uri])
     assert [one.text.split(": ")[0] for one in here[0].open_cells] == [
         "b at 2026-03-02 08:00 is 2", "a at 2026-03-02 08:00 is 3", "c at 2026-03-02 08:00 is 3",
     ]  # fmt: skip
     monkeypatch.setattr(disclosure, "_MOST_HIDDEN", 0)
-    few = check_tables([uri])
+    few = check([uri])
     assert few[0].verdict == "warn"
     assert few[0].omitted.endswith("the ranges of 3 cells are not known exactly")
-    assert check_tables([uri], executor=SerialExecutor(), progress=seen.append) == here
+    assert check([uri], executor=SerialExecutor(), progress=seen.append) == here
     assert [(now.n_tasks, now.n_done) for now in seen if now.stage == "check"] == [(1, 0), (1, 1)]
     assert [(now.stage, now.n_tasks) for now in seen if now.n_done == now.n_tasks] == [
         ("reading tables", 2), ("bounding counts", 2), ("checking tables", 2), ("check", 1),
@@ -235,7 +235,7 @@ def test_programs_run_as_tasks_however_many_cells_are_hidden(tmp_path, monkeypat
 @pytest.mark.dask
 def test_findings_do_not_depend_on_the_number_of_workers(tmp_path, local_cluster):
     uri = triangle(tmp_path)
-    assert check_tables([uri], executor=local_cluster, progress=False) == check_tables([uri])
+    assert check([uri], executor=local_cluster, progress=False) == check([uri])
 
 
 def test_days_are_sums_of_hours_where_visits_are_counted_and_not_persons(tmp_path):
@@ -424,7 +424,7 @@ def test_a_column_of_levels_needs_no_file(tmp_path):
     ))  # fmt: skip
     given = {"form": {"name": "long", "place": "zone", "count": "people"}, "group_size": 500}
     hidden = {"name": "threshold", "k": 5, "shown": "hidden"}
-    (found,) = check_tables([str(tmp_path / "t.csv")], mechanism=hidden, **given)
+    (found,) = check([str(tmp_path / "t.csv")], mechanism=hidden, **given)
     assert found.verdict == "fail"
     assert texts([found]) == ["ES22 at 2026-03-02 08:00 is 3: ES2 shows 14, ES21 shows 11"]
     assert "Counts of t.csv (level 2) that follow" in render_checks([found])

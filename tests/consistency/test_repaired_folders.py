@@ -10,7 +10,7 @@ from consistency.test_masking import HEAD, hourly, levels, write
 from consistency.test_masking import publish as write_publication
 from typer.testing import CliRunner
 
-from clusterscale.api import check_tables, repair_tables
+from clusterscale.api import check, repair_tables
 from clusterscale.cli import app
 from clusterscale.errors import ExistsError, InputError, MissingError
 
@@ -41,7 +41,7 @@ def with_parents(place="A1"):
 def test_a_repaired_folder_is_complete_and_can_be_moved(monkeypatch):
     with_parents()
     before = Path("more.csv").read_bytes()
-    assert check_tables(["p.yaml"])[0].verdict == "fail"
+    assert check(["p.yaml"])[0].verdict == "fail"
     repair_tables("p.yaml", "out")
     made = yaml.safe_load(Path("out/publication.yaml").read_text())["tables"]
     assert [table["counts"] for table in made] == ["r.csv", "d.csv", "more.csv"]
@@ -50,7 +50,7 @@ def test_a_repaired_folder_is_complete_and_can_be_moved(monkeypatch):
         "r.csv", "d.csv", "more.csv", "of.csv", "mask.csv", "publication.yaml"
     }  # fmt: skip
     assert Path("out/more.csv").read_bytes() == before
-    expected = [found.verdict for found in check_tables(["out/publication.yaml"])]
+    expected = [found.verdict for found in check(["out/publication.yaml"])]
     assert expected == ["pass"] * 4
     for name in ("d.csv", "more.csv", "p.yaml"):
         Path(name).unlink()
@@ -59,11 +59,11 @@ def test_a_repaired_folder_is_complete_and_can_be_moved(monkeypatch):
     Path("out").rename("elsewhere/moved")
     for folder, path in ((".", "elsewhere/moved"), ("elsewhere", "moved"), ("moved", ".")):
         monkeypatch.chdir(Path.cwd() / folder)
-        found = check_tables([f"{path}/publication.yaml"])
+        found = check([f"{path}/publication.yaml"])
         assert [table.verdict for table in found] == expected
     Path("of.csv").unlink()
     with pytest.raises(MissingError, match=r"of\.csv"):
-        check_tables(["publication.yaml"])
+        check(["publication.yaml"])
 
 
 def test_nothing_of_an_earlier_repair_stays_and_nothing_else_is_lost():
@@ -97,7 +97,7 @@ def test_tables_of_one_name_keep_their_names_in_relations():
         ("t.csv", "whole"),
         ("2-t.csv", "parts"),
     ]
-    check_tables(["out/publication.yaml"])
+    check(["out/publication.yaml"])
 
 
 @pytest.mark.parametrize("place", ["=A1", "+A1", "-A1", "@A1"])

@@ -9,7 +9,7 @@ from loops import for_each, mostly_slow
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.release import PublishedTotals, RawRelease, ReleaseMetadata
-from clusterscale.release.checks import CHECKS, PublishedTable, check_together, create, worst_level
+from clusterscale.release.checks import CHECKS, PublishedTable, compare_tables, create, worst_level
 from clusterscale.release.checks.count_intervals import count_bounds, fill_suppressed
 
 EXACT, HIDDEN = mechanism("exact"), mechanism("threshold", k=5, shown="hidden")
@@ -35,7 +35,7 @@ def counts(seed=1, shape=(6, 30), mean=8):
 
 def test_a_wrong_threshold_is_found():
     honest, wrong = (np.where(counts() < k, np.nan, counts()) for k in (5, 4))
-    first, second = check_together(
+    first, second = compare_tables(
         [table("a", honest), table("b", wrong)], [], EVERY, mechanism=HIDDEN, group_size=400
     )
     assert first.verdict == "pass"
@@ -50,34 +50,34 @@ def test_a_threshold_after_expansion_is_found_where_one_before_it_is_declared():
     before, after = (mechanism("chain", steps=some) for some in (steps, steps[::-1]))
     rng = np.random.default_rng(1)
     values = after.release(counts(mean=3).astype(np.int32), group_size=400, rng=rng)
-    (result,) = check_together([table("a", values)], [], EVERY, mechanism=before)
+    (result,) = compare_tables([table("a", values)], [], EVERY, mechanism=before)
     assert result.verdict == "fail"
-    (result,) = check_together([table("a", values)], [], EVERY, mechanism=after)
+    (result,) = compare_tables([table("a", values)], [], EVERY, mechanism=after)
     assert result.verdict == "pass"
 
 
 def test_values_may_be_rounded_to_the_decimals_that_are_published():
     expand = mechanism("expand", factor=5.137)
     values = np.round(counts() * 5.137, 2)
-    assert check_together([table("a", values)], [], EVERY, mechanism=expand)[0].verdict == "pass"
+    assert compare_tables([table("a", values)], [], EVERY, mechanism=expand)[0].verdict == "pass"
     values[0, 0] += 0.01
-    assert check_together([table("a", values)], [], EVERY, mechanism=expand)[0].verdict == "fail"
+    assert compare_tables([table("a", values)], [], EVERY, mechanism=expand)[0].verdict == "fail"
 
 
 def test_people_rounded_to_whole_numbers_are_told_the_step_that_does_it():
     steps = [{"name": "expand", "factor": 5.13}, {"name": "threshold", "k": 10}]
     declared, values = mechanism("chain", steps=steps), np.floor(counts(mean=8) * 5.13 + 0.5)
     values[values < 10] = 0
-    (result,) = check_together([table("a", values)], [], EVERY, mechanism=declared)
+    (result,) = compare_tables([table("a", values)], [], EVERY, mechanism=declared)
     text = found(result, "possible_values").text
     assert text.endswith(
         "; if they were rounded, add round_to_base(base=1, rule='nearest') after it"
     )
     rounds = {"name": "round_to_base", "base": 1, "rule": "nearest"}
     declared = mechanism("chain", steps=[steps[0], rounds, steps[1]])
-    assert check_together([table("a", values)], [], EVERY, mechanism=declared)[0].verdict == "pass"
+    assert compare_tables([table("a", values)], [], EVERY, mechanism=declared)[0].verdict == "pass"
     values[0, 0] += 1
-    assert check_together([table("a", values)], [], EVERY, mechanism=declared)[0].verdict == "fail"
+    assert compare_tables([table("a", values)], [], EVERY, mechanism=declared)[0].verdict == "fail"
 
 
 @pytest.mark.parametrize("base", [3, 5])
@@ -90,7 +90,7 @@ def test_random_rounding_and_cell_keys_publish_what_they_can(base):
         values = declared.release(counts().astype(np.int32), group_size=400, rng=rng)
         honest, wrong = values.copy(), values.copy()
         wrong[0, 0] = 1
-        results = check_together(
+        results = compare_tables(
             [table("a", honest), table("b", wrong)], [], EVERY, mechanism=declared
         )
         assert [found(one, "possible_values").level for one in results] == [
@@ -103,7 +103,7 @@ def test_a_margin_that_gives_a_cell_away_is_found():
     values = counts()
     totals = PublishedTotals(values.sum(axis=1), values.sum(axis=0))
     shown = np.where(values < 5, np.nan, values)
-    (result,) = check_together([table("a", shown, totals=totals)], [], EVERY, mechanism=HIDDEN)
+    (result,) = compare_tables([table("a", shown, totals=totals)], [], EVERY, mechanism=HIDDEN)
     assert found(result, "totals").level == "inconsistent"
 
 
@@ -116,9 +116,9 @@ def test_two_tables_whose_difference_is_one_person():
     names = (*(f"zone {i}" for i in range(5, -1, -1)), "zone 9")
     one = table("week", larger, group_size=300)
     two = table("without one", more[:, 4:], places=names, epochs=HOURS[4:], group_size=299)
-    results = check_together([one, two], [], EVERY, mechanism=EXACT)
+    results = compare_tables([one, two], [], EVERY, mechanism=EXACT)
     assert [found(result, "differencing").level for result in results] == ["inconsistent"] * 2
-    (alone,) = check_together([one], [two], EVERY, mechanism=EXACT)
+    (alone,) = compare_tables([one], [two], EVERY, mechanism=EXACT)
     assert found(alone, "differencing").level == "inconsistent"
 
 
@@ -131,14 +131,14 @@ def test_a_declared_subset_is_inconsistent_and_an_undeclared_one_inconclusive(st
     fewer[2, 5] -= 1
     pair = [table("d/all.csv", whole[:, 5:6], group_size=300)]
     few = table("d/part.csv", fewer[:, 5:6], group_size=240, **stated)
-    for result in check_together([*pair, few], [], EVERY, mechanism=EXACT, subset_of=given):
+    for result in compare_tables([*pair, few], [], EVERY, mechanism=EXACT, subset_of=given):
         assert found(result, "differencing").level == result_level(result) == "inconsistent"
     few = table("d/part.csv", fewer[:, 5:6], group_size=240)
-    for result in check_together([*pair, few], [], EVERY, mechanism=EXACT):
+    for result in compare_tables([*pair, few], [], EVERY, mechanism=EXACT):
         assert found(result, "differencing").level == result_level(result) == "unknown"
         assert result.verdict == "warn"
     with pytest.raises(ConfigError, match=r"subset_of: al is none of the tables: d/all.csv, d/par"):
-        check_together([*pair, few], [], EVERY, mechanism=EXACT, subset_of={"part": ["al"]})
+        compare_tables([*pair, few], [], EVERY, mechanism=EXACT, subset_of={"part": ["al"]})
 
 
 def result_level(findings):
@@ -161,7 +161,7 @@ def test_what_cannot_be_compared_is_said_and_is_no_pass(other, reason):
     settings = {"group_size": 200} | other
     size = settings.pop("group_size")
     two = table("b", counts(3), **settings, **({} if size is None else {"group_size": size}))
-    results = check_together([one, two], [], EVERY, mechanism=EXACT)
+    results = compare_tables([one, two], [], EVERY, mechanism=EXACT)
     for result in results:
         assert result.verdict == "warn"
         assert reason in result.omitted
@@ -176,7 +176,7 @@ def test_places_are_compared_by_any_form_of_their_codes():
     full = ("00043", "00812", "01001", "8928308280fffff", "x", "y")
     short = ("43.0", "812", "1001", str(0x8928308280FFFFF), "x", "y")
     for codes, others in ((full, short), (short, full)):
-        results = check_together(
+        results = compare_tables(
             [table("a", counts(), places=codes, group_size=300)],
             [table("b", few, places=others, group_size=299)],
             EVERY,
@@ -198,7 +198,7 @@ def test_places_that_are_not_covered_are_not_compared_and_that_is_no_pass():
             missing[gap] = True
         one = table("part", np.where(missing, np.nan, part))
         one = replace(one, not_covered=missing if gap else None, notes=("1 value",) if gap else ())
-        results = check_together(
+        results = compare_tables(
             [one, table("whole", whole)], [], EVERY, mechanism=EXACT, group_size=400,
             subset_of={"part": ["whole"]},
         )  # fmt: skip
@@ -206,7 +206,7 @@ def test_places_that_are_not_covered_are_not_compared_and_that_is_no_pass():
         assert results[0].notes == one.notes
         if verdict == "warn":
             assert results[1].omitted == "places that a table does not cover are not compared"
-    (alone,) = check_together([one], [], EVERY, mechanism=EXACT, group_size=400)
+    (alone,) = compare_tables([one], [], EVERY, mechanism=EXACT, group_size=400)
     assert alone.verdict == "pass"
 
 
@@ -230,21 +230,21 @@ def test_an_error_of_one_check_stops_no_other(monkeypatch):
     monkeypatch.setattr(CHECKS["totals"], "check", fail)
     wrong = np.where(counts() < 4, np.nan, counts())
     honest = np.where(counts() < 5, np.nan, counts())
-    results = check_together([table("a", wrong)], [], EVERY, mechanism=HIDDEN)
-    results += check_together([table("b", honest)], [], EVERY, mechanism=HIDDEN)
+    results = compare_tables([table("a", wrong)], [], EVERY, mechanism=HIDDEN)
+    results += compare_tables([table("b", honest)], [], EVERY, mechanism=HIDDEN)
     assert [result.verdict for result in results] == ["fail", "warn"]
     assert results[1].omitted == "totals cannot run: no"
 
 
 def test_a_table_whose_method_is_not_known_is_refused():
     with pytest.raises(ConfigError, match="a: how this table was published is not known"):
-        check_together([table("a", counts())], [], EVERY)
+        compare_tables([table("a", counts())], [], EVERY)
 
 
 def test_nothing_decided_is_inconclusive():
     laplace = mechanism("laplace", epsilon=1.0, sensitivity=1.0)
     values = counts() + np.random.default_rng(1).laplace(0, 1, (6, 30))
-    (result,) = check_together([table("a", values)], [], [create("totals")], mechanism=laplace)
+    (result,) = compare_tables([table("a", values)], [], [create("totals")], mechanism=laplace)
     assert result.verdict == "warn"
 
 
@@ -276,7 +276,7 @@ def test_honest_tables_are_not_accused(method):
             table(name, declared.release(one, group_size=300, rng=rng), group_size=size)
             for name, one, size in zip("ab", some, (300, 280), strict=True)
         ]
-        for result in check_together(pair, [], EVERY, mechanism=declared):
+        for result in compare_tables(pair, [], EVERY, mechanism=declared):
             assert result.verdict != "fail", (seed, result)
 
 
@@ -300,7 +300,7 @@ def test_totals_that_are_changed_as_values_are_do_not_accuse(method, change):
     declared, true = mechanism(**method), counts(mean=5)
     values = declared.release(true.astype(np.int32), group_size=300, rng=np.random.default_rng(1))
     totals = PublishedTotals(change(true.sum(axis=1)), change(true.sum(axis=0)))
-    (result,) = check_together([table("a", values, totals=totals)], [], EVERY, mechanism=declared)
+    (result,) = compare_tables([table("a", values, totals=totals)], [], EVERY, mechanism=declared)
     assert found(result, "totals").level == "unknown"
     assert result.verdict == "pass"
 
@@ -335,7 +335,7 @@ def test_noise_that_is_reused_without_one_person_is_found(method, reused):
             else:
                 noise = np.rint(rng.laplace(0, 1, (2, 8, 30)))
                 values = everyone + noise[0], everyone - one + noise[0 if fault else 1]
-            first, _ = check_together(
+            first, _ = compare_tables(
                 [table("a", values[0], group_size=300), table("b", values[1], group_size=299)],
                 [],
                 [create("differencing")],
@@ -366,5 +366,5 @@ def test_another_method_than_declared_is_found(declared, published):
     values = mechanism(**published).release(
         counts(mean=4).astype(np.int32), group_size=300, rng=np.random.default_rng(1)
     )
-    (result,) = check_together([table("a", values)], [], EVERY, mechanism=mechanism(**declared))
+    (result,) = compare_tables([table("a", values)], [], EVERY, mechanism=mechanism(**declared))
     assert result.verdict == "fail"

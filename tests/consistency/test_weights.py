@@ -6,7 +6,7 @@ import pytest
 from clusterscale.contracts import release_counts
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.release import PublishedTotals, RawRelease, ReleaseMetadata
-from clusterscale.release.checks import CHECKS, PublishedTable, check_together, create
+from clusterscale.release.checks import CHECKS, PublishedTable, compare_tables, create
 
 EVERY = [create(name) for name in CHECKS]
 EXPAND, HIDE = {"name": "expand", "factor": "weights"}, {"name": "threshold", "k": 5}
@@ -43,7 +43,7 @@ def test_honest_tables_are_not_accused(method, even):
             totals = PublishedTotals(sums.sum(axis=1), sums.sum(axis=0))
             said = ReleaseMetadata(group_size=SIZE - len(pair))
             pair.append(RawRelease(values, zones, hours, totals, said, name=f"{len(pair)}"))
-        for result in check_together(pair, [], EVERY, mechanism=declared):
+        for result in compare_tables(pair, [], EVERY, mechanism=declared):
             assert result.verdict != "fail", (seed, result)
 
 
@@ -62,5 +62,5 @@ def test_negative_sums_are_impossible():
     zones, hours = tuple("abcde"), np.datetime64("2026-03-02", "s") + np.arange(20) * 3600
     release = RawRelease(np.full((5, 20), -1.5), zones, hours, name="a")
     declared = mechanism(**EXPAND)
-    (result,) = check_together([release], [], EVERY, mechanism=declared, group_size=SIZE)
+    (result,) = compare_tables([release], [], EVERY, mechanism=declared, group_size=SIZE)
     assert result.verdict == "fail"

@@ -16,7 +16,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create, respond, user_level
 from clusterscale.mechanisms.base import BaseMechanism
 from clusterscale.mechanisms.law import OutputDistribution
-from clusterscale.release.checks import CHECKS, PublishedTable, check_table
+from clusterscale.release.checks import CHECKS, PublishedTable, run_checks
 from clusterscale.runtime import SerialExecutor
 from clusterscale.utility import Utility
 
@@ -157,7 +157,7 @@ def test_what_is_not_known_is_never_taken_as_exact():
     table = PublishedTable(
         "week", np.full((3, 4), 5.0), 20, mine, 0, counts, roi_totals=np.array([20.0, 20.0, 20.5])
     )
-    found = check_table(table, [table], [CHECKS.create(name) for name in CHECKS], seed=1)
+    found = run_checks(table, [table], [CHECKS.create(name) for name in CHECKS], seed=1)
     assert {one.check: one.level for one in found} == {
         "complement": "consistent",  # in no sum
         "differencing": "consistent",  # the same values

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import pytest
 
-from clusterscale.api import check_tables
+from clusterscale.api import check
 from clusterscale.config import load_publication
 from clusterscale.errors import FormatError, InputError
 from clusterscale.reading import tables
@@ -91,7 +91,7 @@ def test_many_tables_are_read_once_each_and_their_people_looked_up_once(tmp_path
         return label(table)
 
     monkeypatch.setattr(tables, "_from_csv", counted)
-    check_tables([str(tmp_path / "p.yaml")], progress=seen.append)
+    check([str(tmp_path / "p.yaml")], progress=seen.append)
     assert len(n_read) == n
     assert set(n_read.values()) == {1}
     assert {now.stage for now in seen} == {"reading tables", "bounding counts", "checking tables"}

@@ -11,7 +11,7 @@ from oracles.publication_oracle import Cell, Lattice, Oracle
 from oracles.random_publications import Case, draw_case
 from oracles.wrong_declarations import WRONG, Declared, draw_wrong
 
-from clusterscale.api import check_tables, repair_tables
+from clusterscale.api import check, repair_tables
 from clusterscale.errors import ClusterscaleError
 from clusterscale.release.checks import disclosure
 from clusterscale.release.checks.together import TableFindings
@@ -54,7 +54,7 @@ def write_files(files: dict, plan: dict, folder: Path) -> str:
 
 def compare(case: Case, address: str, tally: Tally) -> TableFindings | None:
     """Count what is missed, false and too wide; return the findings, None if no counts fit."""
-    findings = check_tables([address], progress=False)[0]
+    findings = check([address], progress=False)[0]
     tally.verdicts[findings.verdict] += 1
     oracle = Oracle(case.lattice)
     if not oracle.is_possible:
@@ -123,7 +123,7 @@ def compare_differences(case, findings, oracle, tally):
 
 def compare_honest(case: Case, address: str, tally: Tally) -> None:
     """Count findings that do not follow."""
-    findings = check_tables([address], progress=False)[0]
+    findings = check([address], progress=False)[0]
     tally.verdicts[findings.verdict] += 1
     tally.note("contradiction invented", is_contradicted(findings))
     told = [cell for cell in findings.open_cells if not cell.rest]
@@ -144,7 +144,7 @@ def compare_repair(case: Case, address: str, before: TableFindings, tally: Tally
     """Count what follows from repaired tables, of which the findings ``before`` are known."""
     fixed = Path(address).parent / "fixed"
     masked = repair_tables(address, str(fixed), progress=False)
-    findings = check_tables([str(fixed / "publication.yaml")], progress=False)[0]
+    findings = check([str(fixed / "publication.yaml")], progress=False)[0]
     lattice = replace(case.lattice, cells=hide(case, fixed, tally))
     if (open_ones := list_known(case, lattice)) is None:
         tally.note("repaired tables contradict")
@@ -216,10 +216,10 @@ def compare_wrong(seed: int, folder: Path, tally: Tally) -> None:
     kind, right, wrong = draw_wrong(seed)
     tally.kinds = [kind]
     if seed % 1_000_000 < len(WRONG):
-        verdict = check_tables([write_declared(right, folder)], progress=False)[0].verdict
+        verdict = check([write_declared(right, folder)], progress=False)[0].verdict
         tally.note("right ones that are not inconsistent", verdict != "fail")
     try:
-        findings = check_tables([write_declared(wrong, folder)], progress=False)
+        findings = check([write_declared(wrong, folder)], progress=False)
         impossible = any(one.verdict == "fail" for one in findings)  # a table alone says enough
         verdict = "fail" if impossible else findings[0].verdict
     except ClusterscaleError:

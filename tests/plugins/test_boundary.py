@@ -26,7 +26,7 @@ from clusterscale.foreign import call_foreign, read_only
 from clusterscale.mechanisms import create
 from clusterscale.priors import PRIORS
 from clusterscale.registry import Registry
-from clusterscale.release.checks import Check, CheckResult, PublishedTable, check_table
+from clusterscale.release.checks import Check, CheckResult, PublishedTable, run_checks
 from clusterscale.runtime import SerialExecutor
 from clusterscale.study import Progress, Stage
 from clusterscale.study.execution import Reduction
@@ -116,7 +116,7 @@ class Zeroes:
         ("set_up", lambda: twin(KnownSubset, set_up=move)(**GAME).set_up(request())),
         ("measure", lambda: twin(LargestError, measure=add_noise)().measure(
             COUNTS[0].astype(float), COUNTS[0].astype(float))),
-        ("check", lambda: check_table(table(), [], [Writes()], seed=0)),
+        ("check", lambda: run_checks(table(), [], [Writes()], seed=0)),
     ],
 )  # fmt: skip
 def test_what_is_given_to_foreign_code_is_read_only(named, act):

@@ -12,7 +12,7 @@ import yaml
 from oracles.publications import BUDGET, LAPLACE, plan
 
 from clusterscale.analyses.publish.series import Series
-from clusterscale.api import check_tables
+from clusterscale.api import check
 from clusterscale.errors import ClusterscaleError
 
 pytestmark = [pytest.mark.nightly(group="faults"), pytest.mark.timeout(1800)]
@@ -92,7 +92,7 @@ def readable(folder, form):
         if path.name.startswith(".") or path.name.endswith("-metadata.json"):
             continue
         try:
-            (result,) = check_tables([str(path)])
+            (result,) = check([str(path)])
         except (ClusterscaleError, IsADirectoryError):
             continue
         found.append((path.name, result.verdict))

@@ -14,7 +14,7 @@ from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.publish import publication
 from clusterscale.analyses.publish import release as releases
 from clusterscale.analyses.publish.series import Series
-from clusterscale.api import check_tables
+from clusterscale.api import check
 from clusterscale.errors import (
     ClusterscaleError,
     ConfigError,
@@ -46,7 +46,7 @@ def test_check_and_reaudit_read_it_without_a_word_added(form, cube, dense, tmp_p
     made = plan(tmp_path, mechanism=mechanism, format=form, **people, **words)
     publish(cube, made, tmp_path / "run")
     uri = uri_of(tmp_path, form)
-    (found,) = check_tables([uri])
+    (found,) = check([uri])
     assert found.verdict == "pass"
     (listed,) = Catalogue(
         (ReleaseEntry(counts=uri),), cube.uri, str(tmp_path / "cache.json")
@@ -82,7 +82,7 @@ def test_hidden_values_are_absent_and_labels_too(cube, dense, tmp_path):
         release = publish(cube, made, tmp_path / shown)
         assert (np.isnan(release.counts) == hidden).all()
         assert (release.counts.values[~hidden] == counts[~hidden]).all()
-        (found,) = check_tables([release.attrs["release"]])
+        (found,) = check([release.attrs["release"]])
         assert found.verdict != "fail", found.results
 
 
@@ -255,7 +255,7 @@ def test_object_stores_get_the_release_too(form, cube, tmp_path):
     try:
         release = publish(cube, made, tmp_path / "run")
         assert release.attrs["release"].startswith("memory://publications/")
-        (found,) = check_tables([release.attrs["release"]])
+        (found,) = check([release.attrs["release"]])
         assert found.verdict == "pass"
         (entry,) = Series(plan("memory://publications", format=form, week=2), "UTC").entries
         assert entry.number == 1

@@ -12,7 +12,7 @@ from oracles.publications import LAPLACE, plan, publish
 from clusterscale import storage
 from clusterscale.analyses.publish.release import describe_series
 from clusterscale.analyses.publish.series import Series
-from clusterscale.api import check_tables
+from clusterscale.api import check
 from clusterscale.errors import ConfigError, DamagedError, ExistsError, RefusedError
 from clusterscale.reauditing import Catalogue, ReleaseEntry
 from clusterscale.reauditing.resolved_release import ResolvedRelease
@@ -248,7 +248,7 @@ def test_a_changed_release_is_read_by_nothing(name, cube, tmp_path):
     assert isinstance(listed, ResolvedRelease)
     change_release(uri)
     with pytest.raises(DamagedError):
-        check_tables([uri])
+        check([uri])
     (listed,) = Catalogue(*catalogue).scan()
     assert isinstance(listed.error, DamagedError)
     with pytest.raises(DamagedError):
@@ -263,14 +263,14 @@ def test_a_release_that_was_replaced_by_another_one_is_noticed(cube, tmp_path):
     for name in ("places-0001.csv", "places-0001.csv-metadata.json"):
         shutil.copy(other / name, one / name)
     with pytest.raises(DamagedError, match="is not what was published"):
-        check_tables([str(one / "places-0001.csv")])
+        check([str(one / "places-0001.csv")])
 
 
 def test_a_release_outside_the_folder_of_its_series_is_read(cube, tmp_path):
     publish(cube, plan(tmp_path, format="csv"), tmp_path / "run")
     for name in ("places-0001.csv", "places-0001.csv-metadata.json"):
         shutil.copy(tmp_path / "releases/places" / name, tmp_path / name)
-    (found,) = check_tables([str(tmp_path / "places-0001.csv")])
+    (found,) = check([str(tmp_path / "places-0001.csv")])
     assert found.verdict == "pass"
     (tmp_path / "week-2024.csv").write_text("place,time,count\nA,2024-01-01T00:00Z,5\n")
     (tmp_path / "series.json").write_text("{}")

@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.io import netcdf_file
 
-from clusterscale.api import check_tables
+from clusterscale.api import check
 from clusterscale.errors import InputError, SourceError
 from clusterscale.release import TABLE_FORMATS, RawRelease
 from clusterscale.release.propose import propose_format
@@ -243,7 +243,7 @@ def test_it_is_read_as_by_a_naive_script(case):
         for time, value in zip(seconds, row, strict=True)
     }
     assert found == dict.fromkeys(found, absent) | expected
-    (judged,) = check_tables([str(FILES / file)], mechanism=method, group_size=5000, form=form)
+    (judged,) = check([str(FILES / file)], mechanism=method, group_size=5000, form=form)
     assert judged.verdict == verdict
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from clusterscale.api import check_tables
+from clusterscale.api import check
 from clusterscale.errors import ClusterscaleError
 from clusterscale.release import TABLE_FORMATS
 
@@ -333,5 +333,5 @@ def test_a_table_from_the_field(name, tmp_path):
         return
     if case.values is not None:
         np.testing.assert_array_equal(form.read(str(path)).values, case.values)
-    (found,) = check_tables([str(path)], mechanism=case.method, group_size=case.size, form=form)
+    (found,) = check([str(path)], mechanism=case.method, group_size=case.size, form=form)
     assert found.verdict == case.verdict

@@ -18,7 +18,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.errors import DamagedError, RefusedError, StoreError
 from clusterscale.phrases import option
 from clusterscale.release import LedgerEntry, RawRelease, read_table
-from clusterscale.release.checks import check_together, create_checks
+from clusterscale.release.checks import compare_tables, create_checks
 from clusterscale.release.entry import ReleaseEntry, files_of
 from clusterscale.release.metadata import README
 from clusterscale.release.verdict import Verdict
@@ -84,7 +84,7 @@ def compare_series(release: RawRelease, size: int, earlier: Sequence[str], *, st
     overlapping = [one for one in old if (span := _span(one))[0] < stop and start < span[1]]
     if not overlapping:
         return ""
-    (checked,) = check_together([new], overlapping, create_checks(compares=True))
+    (checked,) = compare_tables([new], overlapping, create_checks(compares=True))
     if checked.verdict == "fail" or (strict and checked.undecided):
         wrong = [result.text for result in checked.results if result.level == "inconsistent"]
         raise RefusedError(

@@ -43,28 +43,28 @@ same people; else they are unknown. The other checks are exact.
 >>> redacted = np.where(counts > 3, counts, np.nan)
 >>> totals = dict(roi_totals=np.array([18.0, 17.0]), epoch_totals=np.array([10.0, 10.0, 15.0]))
 >>> table = checks.PublishedTable("week 1", redacted, 20, declared, 0, counts, **totals)
->>> [result] = checks.check_table(table, [], [checks.create("totals")], seed=1)
+>>> [result] = checks.run_checks(table, [], [checks.create("totals")], seed=1)
 >>> result.text
 '2 of 2 hidden cells follow from the totals; 2 of them count 1 to 3 people'
 """
 
 from clusterscale.registry import Registry
-from clusterscale.release.checks.disclosure import add_levels, check_publication
+from clusterscale.release.checks.disclosure import relate_alone, relate_tables
 from clusterscale.release.checks.masking import MASK, Masked, mask_publication
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
     PublishedTable,
     Undecided,
-    check_table,
     open_comparison,
+    run_checks,
     worst_level,
 )
-from clusterscale.release.checks.together import OpenCell, TableFindings, alike, check_together
+from clusterscale.release.checks.together import OpenCell, TableFindings, alike, compare_tables
 
 __all__ = ["CHECKS", "MASK", "Check", "CheckResult", "Masked", "OpenCell", "PublishedTable"]
 __all__ += ["TableFindings", "Undecided", "alike", "mask_publication"]
-__all__ += ["add_levels", "check_publication", "check_table", "check_together", "create"]
+__all__ += ["compare_tables", "create", "relate_alone", "relate_tables", "run_checks"]
 __all__ += ["create_checks", "open_comparison", "worst_level"]
 
 CHECKS: Registry[Check] = Registry.of_package(

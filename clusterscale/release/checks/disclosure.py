@@ -12,7 +12,7 @@ from clusterscale.contracts import Ints, Mechanism, Values
 from clusterscale.errors import ClusterscaleError
 from clusterscale.release.averaging import describe_averaging
 from clusterscale.release.cells import UNKNOWN, Cells, Sums
-from clusterscale.release.checks.parts import Part, read_parts
+from clusterscale.release.checks.parts import Part, read_part, read_parts
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
@@ -20,8 +20,8 @@ from clusterscale.release.checks.table import (
     agree,
     smallest_shown,
 )
-from clusterscale.release.checks.together import OpenCell, TableFindings, check_together
-from clusterscale.release.content import TableFormat
+from clusterscale.release.checks.together import OpenCell, TableFindings, compare_tables
+from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.intervals import MOST_CELLS, Ranges, Run, bound_counts
 from clusterscale.release.lattice import PARTS, SUBSET, measures_without_rests, relate
 from clusterscale.release.long import LongTable
@@ -38,7 +38,7 @@ from clusterscale.release.related import Matches
 from clusterscale.release.relations import Relations
 from clusterscale.validation_messages import exact_number, plural
 
-LEVEL, TOGETHER = "level", "together"
+LEVEL, TOGETHER, NARROWED = "level", "together", "narrowed"
 
 _MOST = 100  # cells that are listed with what they follow from
 _MOST_HIDDEN = 10_000  # counts of a publication whose integer programs this process solves
@@ -51,11 +51,11 @@ _Flags = NDArray[np.bool_]
 _WORDS = {
     "determined": ("hidden cell", "follows", "follow"),
     "differences": ("difference", "is of few people", "are of few people"),
-    "narrowed": ("hidden cell", "is known too well", "are known too well"),
+    NARROWED: ("hidden cell", "is known too well", "are known too well"),
 }
 
 
-def check_publication(
+def relate_tables(
     plan: Publication,
     name: str,
     checks: Sequence[Check],
@@ -76,7 +76,7 @@ def check_publication(
     findings = list[TableFindings]()
     for part in follow("checking tables", parts):
         declared, size = part.table.mechanism, part.size
-        findings += check_together(
+        findings += compare_tables(
             [part.stratum.release], [], alone, mechanism=declared, group_size=size, seed=seed
         )
     system = System.of(parts, plan, run)
@@ -118,26 +118,30 @@ def match_tables(parts: Sequence[Part], plan: Publication, sums: Sums) -> Matche
     return Matches(sums, tables, plan)
 
 
-def add_levels(
+def relate_alone(
     found: TableFindings,
     uri: str,
     form: TableFormat,
+    release: RawRelease,
     mechanism: Mechanism | None,
     group_size: int | None,
     run: Run | None = None,
 ) -> TableFindings:
-    """Return findings with what follows from levels of places, if a table has some in one file.
+    """Return findings with what else follows from a table as a publication of one.
 
-    These are in a column or in folders ``level``, and codes say what each place is a part of. That
-    levels do not fit each other is inconclusive, as nothing says that they should.
+    If it has levels of places, in a column or in folders ``level``, codes say what each place is a
+    part of. That levels do not fit each other is inconclusive, as nothing says that they should. If
+    it has totals, these may narrow down hidden cells that they do not determine.
     """
-    if not isinstance(form, LongTable) or not form.divides(uri, LEVEL):
-        return found
-    entry = PublicationTable(counts=uri, level=LEVEL, parents=(CODES,))
     given = {"format": form, "mechanism": mechanism, "group_size": group_size}
+    entry = PublicationTable(counts=uri, alone=True).model_copy(update=given)
+    if not isinstance(form, LongTable) or not form.divides(uri, LEVEL):
+        plan = Publication(tables=(entry,))
+        return _with_narrowed(found, read_part(plan, release), plan, run)
+    given = {"level": LEVEL, "parents": (CODES,), "alone": False}
     plan = Publication(tables=(entry.model_copy(update=given),))
     try:
-        levels = check_publication(plan, found.name, [], run=run)[0]
+        levels = relate_tables(plan, found.name, [], run=run)[0]
     except ClusterscaleError as error:
         why = Undecided("relation", f"its levels are not compared: {error}")
         return replace(found, undecided=(*found.undecided, why))
@@ -151,6 +155,21 @@ def add_levels(
         open_cells=levels.open_cells,
         related=levels.related,
     )
+
+
+def _with_narrowed(
+    found: TableFindings, part: Part, plan: Publication, run: Run | None
+) -> TableFindings:
+    """Return findings with which hidden cells of a table its totals narrow down."""
+    if len(part.cells) < 2:  # without totals, or with noise
+        return found
+    system = System.of([part], plan, run)
+    flags = {kind: some & (kind == NARROWED) for kind, some in system.open_flags(plan).items()}
+    known = system.findings(plan, found.name, flags)
+    if system.ranges.contradiction is not None or not known.open_cells:
+        return found
+    undecided = (*found.undecided, *known.undecided[:1])
+    return replace(found, undecided=undecided, open_cells=known.open_cells)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,7 +266,7 @@ class System:
         kinds = {kind: cells & certain for kind, cells in kinds.items()}
         results = tuple(self._result(kind, cells) for kind, cells in kinds.items())
         why = list[str]()
-        if kinds["narrowed"].any() and not plan.model_fields_set & MARGINS:
+        if kinds[NARROWED].any() and not plan.model_fields_set & MARGINS:
             why.append(results[-1].text)
             results = results[:-1]
         if n_left := int(np.count_nonzero(self.hidden & ~self.ranges.settled)):
@@ -328,13 +347,13 @@ class System:
         return {
             "determined": hidden & (low == high) & told,
             "differences": self.rest & (low >= 1) & (high < self.small),
-            "narrowed": hidden & follows & close,
+            NARROWED: hidden & follows & close,
         }
 
     def _list_open(self, kinds: Mapping[str, _Flags]) -> tuple[OpenCell, ...]:
         """Return cells that are known, and then those known too well, of the fewest first."""
         known = kinds["determined"] | kinds["differences"]
-        found = np.flatnonzero(known | kinds["narrowed"])
+        found = np.flatnonzero(known | kinds[NARROWED])
         high = self.ranges.high[found]
         order = np.lexsort((np.where(high == 0, UNKNOWN, high), ~known[found]))
         return tuple(self.open_cell(int(cell)) for cell in found[order[:_MOST]])

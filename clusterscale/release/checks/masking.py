@@ -72,7 +72,7 @@ def mask_publication(
     """Return the tables of a publication with further cells hidden, so that nothing follows.
 
     Hidden cells are as few as possible, or have as few people as possible if it is ``by_value``.
-    Tables without such cells do not change. ``run`` is that of ``check_publication``. Raises what
+    Tables without such cells do not change. ``run`` is that of ``relate_tables``. Raises what
     that raises, and InputError if no counts fit what is published, or a table that changes is not a
     CSV file with a row per place and time.
     """

@@ -29,7 +29,7 @@ def find_opened(
     ``begins`` has the number of the first epoch of each table, and its UTC second; ``missing`` the
     names of earlier tables that cannot be read. The result has numbers only; the texts, at most
     100, have a count and what gives it away, the most disclosing first. Raises what
-    ``check_publication`` raises, and ConfigError if a table begins at another time.
+    ``relate_tables`` raises, and ConfigError if a table begins at another time.
     """
     parts, label = read_parts(plan), plan.tables[-1].label
     for part, begin in zip(parts, begins, strict=True):

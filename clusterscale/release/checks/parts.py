@@ -20,6 +20,7 @@ from clusterscale.release.checks.table import Flags, PublishedTable, agree, supp
 from clusterscale.release.checks.together import as_published
 from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat
+from clusterscale.release.entry import choose_format
 from clusterscale.release.publication import Follow, Publication, Stratum, read_strata, unreported
 from clusterscale.release.text import TOTAL
 from clusterscale.validation_messages import exact_number, plural
@@ -49,19 +50,37 @@ def read_parts(plan: Publication, follow: Follow = unreported) -> list[Part]:
     strata = list(read_strata(plan, follow))
     lengths = [_epochs(one.release, one.form) for one in strata]
     shortest = min(int((ends - starts).min()) for starts, ends in lengths)
-    parts = []
     pairs = list(zip(strata, lengths, strict=True))
-    for one, (starts, ends) in follow("bounding counts", pairs):
-        longest = int((ends - starts).max())
-        several = -(-longest // shortest) if one.entry.measure in ("visits", "trips") else 1
-        size = None if one.group_size is None else one.group_size * several
-        table = as_published(one.release, one.mechanism, size)
-        bounds = _bounds(table, size)
-        cells = _cells_of(plan, one, table, (starts, ends), bounds)
-        of_table = ([], cells) if bounds is None else (cells, list[Cells]())
-        doubts = [*_doubt_values(table, bounds), *_doubt_totals(table, bounds)]
-        parts.append(Part(one, table, size, *of_table, doubts))
-    return parts
+    return [_part_of(plan, *pair, shortest) for pair in follow("bounding counts", pairs)]
+
+
+def read_part(plan: Publication, release: RawRelease) -> Part:
+    """Return the only table of a publication, which was read already.
+
+    Where it names no places, or states one time or none, these are numbered.
+    """
+    n_rois, n_epochs = release.values.shape
+    rois, epochs = release.rois or tuple(map(str, range(n_rois))), release.epochs
+    if epochs is None or n_epochs < 2:
+        epochs = np.arange(n_epochs)
+    (entry,), release = plan.tables, replace(release, rois=rois, epochs=epochs)
+    form = entry.format or choose_format(entry.counts)
+    one = Stratum.of(plan, entry, form, release, {}, {})
+    lengths = _epochs(release, form)
+    return _part_of(plan, one, lengths, int((lengths[1] - lengths[0]).max()))
+
+
+def _part_of(plan: Publication, one: Stratum, epochs: tuple[Ints, Ints], shortest: int) -> Part:
+    """Return a level or category as it is published, and what its values say of its counts."""
+    longest = int((epochs[1] - epochs[0]).max())
+    several = -(-longest // shortest) if one.entry.measure in ("visits", "trips") else 1
+    size = None if one.group_size is None else one.group_size * several
+    table = as_published(one.release, one.mechanism, size)
+    bounds = _bounds(table, size)
+    cells = _cells_of(plan, one, table, epochs, bounds)
+    of_table = ([], cells) if bounds is None else (cells, list[Cells]())
+    doubts = [*_doubt_values(table, bounds), *_doubt_totals(table, bounds)]
+    return Part(one, table, size, *of_table, doubts)
 
 
 def _doubt_values(table: PublishedTable, bounds: _Bounds | None) -> Iterator[str]:

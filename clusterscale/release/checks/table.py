@@ -270,7 +270,7 @@ class Check(ConfigModel):
         """Return the result of the check on ``table``."""
 
 
-def check_table(
+def run_checks(
     table: PublishedTable,
     others: Sequence[PublishedTable],
     checks: Sequence[Check],

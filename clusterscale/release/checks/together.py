@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Level, Mechanism
+from clusterscale.contracts import Counts, Level, Mechanism
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 from clusterscale.mechanisms.chain import steps_of
 from clusterscale.mechanisms.scaling import Expand
@@ -21,9 +21,9 @@ from clusterscale.release.checks.table import (
     CheckResult,
     PublishedTable,
     Undecided,
-    check_table,
     doubt_bands,
     open_comparison,
+    run_checks,
     worst_level,
 )
 from clusterscale.release.related import Related
@@ -100,7 +100,7 @@ def alike(findings: Sequence[TableFindings]) -> list[TableFindings]:
     return quiet if len(quiet) > _MANY else []
 
 
-def check_together(
+def compare_tables(
     releases: Sequence[RawRelease],
     beside: Sequence[RawRelease],
     checks: Sequence[Check],
@@ -108,6 +108,7 @@ def check_together(
     mechanism: Mechanism | None = None,
     group_size: int | None = None,
     subset_of: Mapping[str, Sequence[str]] | None = None,
+    counts: Counts | None = None,
     seed: int = 0,
 ) -> list[TableFindings]:
     """Check tables alone, and against each other and those ``beside`` them.
@@ -117,7 +118,7 @@ def check_together(
     ``mechanism`` and ``group_size`` say how all were published, and how many people each counts;
     None: what each states itself. A table of unknown size is checked alone. ``subset_of`` has the
     names of the tables that count everyone whom a table counts, by its name, besides those that the
-    table itself states.
+    table itself states. ``counts`` are the true ones of the first table, −1 where unknown.
 
     Returns findings for each of ``releases``. Raises ConfigError if the mechanism of a table is not
     known, or ``subset_of`` names a table that is not given.
@@ -133,6 +134,8 @@ def check_together(
         replace(as_published(item, mechanism, group_size), subset_of=wholes[item.name])
         for item in everything
     ]
+    if counts is not None:
+        alone[0] = replace(alone[0], counts=counts)
     reasons, shared = _align(everything, alone)
     if len(everything) > 1 and any(_size(item, group_size) is None for item in everything):
         reasons += ["the number of people in a table is not stated, so tables are not compared"]
@@ -151,7 +154,7 @@ def check_together(
                     results.append(CheckResult.unknown(check.name, 0, why[0].text))
                 else:
                     given = (shared[i], others) if check.compares else (table, [])
-                    results += check_table(*given, [check], seed=seed)
+                    results += run_checks(*given, [check], seed=seed)
             except ClusterscaleError as error:
                 undecided = [Undecided("check", f"{check.name} cannot run: {error}")]
                 results.append(CheckResult.unknown(check.name, 0, undecided[0].text))
@@ -180,7 +183,7 @@ def _check_rows(
         _unknown(values.shape),
     )  # fmt: skip
     alone = [check for check in checks if check.name == "possible_values"]
-    found = check_table(rows, [], alone, seed=seed)
+    found = run_checks(rows, [], alone, seed=seed)
     return [
         replace(one, text=f"before rows were added: {one.text}")
         for one in found

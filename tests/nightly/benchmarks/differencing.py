@@ -11,7 +11,7 @@ import numpy as np
 from show import sum_up
 
 from clusterscale.mechanisms import create as mechanism
-from clusterscale.release.checks import PublishedTable, check_table, create
+from clusterscale.release.checks import PublishedTable, create, run_checks
 
 MECHANISMS = {"exact": mechanism("exact")} | {
     f"threshold {k}": mechanism("threshold", k=k, shown="hidden") for k in (5, 15)
@@ -38,7 +38,7 @@ def level(visits, first, second, declared, method):
         tables.append(
             PublishedTable(name, values, len(people), method, 0, unknown, subset_of=subset_of)
         )
-    (found,) = check_table(tables[0], tables[1:], CHECK, seed=1)
+    (found,) = run_checks(tables[0], tables[1:], CHECK, seed=1)
     return found.level
 
 

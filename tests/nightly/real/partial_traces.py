@@ -132,7 +132,7 @@ def main() -> None:
             users = np.sort(order[: round(share * cube.n_users)])
             cubes[share] = some_of(cube, users, f"{folder}/{share}.zarr")
         for title, entry in entries.items():
-            checked = cs.check_tables([entry["counts"]], mechanism=entry["mechanism"])
+            checked = cs.check([entry["counts"]], mechanism=entry["mechanism"])
             found = [one.text for one in checked[0].results if one.level == "inconsistent"]
             print(f"{title}: check alone: {checked[0].verdict} {'; '.join(found)}", flush=True)
             for share in SHARES:
