@@ -111,8 +111,9 @@ def check(
     """
     checks = release_checks.create_checks()
     if (uri := publication_of(tables)) is not None:
-        stated = (mechanism, group_size, subset_of or None, form, counts, bounds)
-        if any(one is not None for one in stated) or len(beside):
+        others = None if isinstance(beside, Sequence) and not beside else beside
+        stated = (others, mechanism, group_size, subset_of or None, form, counts, bounds)
+        if any(one is not None for one in stated):
             raise InputError(f"{uri}: a publication states all of its tables in the file")
         plan, name = load_publication(uri), _name_of(uri)
         with show_progress(progress, "check") as tell, open_map(executor, tell, "check") as run:
@@ -280,10 +281,9 @@ def _check_replaceable(folder: str) -> None:
 
 def publication_of(tables: object) -> str | None:
     """Return the address of a file with the tables of a publication; None for other tables."""
-    several = isinstance(tables, Sequence) and not isinstance(tables, str) and len(tables) == 1
-    (uri,) = tables if several else (tables,)  # type: ignore[misc]
+    uri = tables[0] if isinstance(tables, list | tuple) and len(tables) == 1 else tables
     is_file = isinstance(uri, str) and uri.lower().endswith((".yaml", ".yml"))
-    return uri if is_file else None
+    return str(uri) if is_file else None
 
 
 def _format_of(form: TableFormat | Mapping[str, Any] | str | None) -> TableFormat | None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from clusterscale.contracts import Ints, Values
+from clusterscale.contracts import Ints, Mechanism, Values
 from clusterscale.cube.calendar import Step
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.release.cells import UNKNOWN, Cells
 from clusterscale.release.checks.count_intervals import count_bounds, count_intervals
-from clusterscale.release.checks.table import Flags, PublishedTable, agree, suppressed_up_to
+from clusterscale.release.checks.table import PublishedTable, agree, suppressed_up_to
 from clusterscale.release.checks.together import as_published
 from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat
@@ -26,6 +26,7 @@ from clusterscale.release.text import TOTAL
 from clusterscale.validation_messages import exact_number, plural
 
 _Bounds = tuple[Ints, Ints, tuple[int, int]]
+_AXES = (1, 0, None)  # of the totals of places, of epochs, and of both
 _MOST_TOTAL = 10**7  # up to which bounds of totals that are changed are computed
 
 
@@ -78,9 +79,11 @@ def _part_of(plan: Publication, one: Stratum, epochs: tuple[Ints, Ints], shortes
     table = as_published(one.release, one.mechanism, size)
     bounds = _bounds(table, size)
     cells = _cells_of(plan, one, table, epochs, bounds)
-    of_table = ([], cells) if bounds is None else (cells, list[Cells]())
-    doubts = [*_doubt_values(table, bounds), *_doubt_totals(table, bounds)]
-    return Part(one, table, size, *of_table, doubts)
+    summed = {axis: _totals_of(one, table, cells, axis) for axis in (0, 1, None)}
+    every = [cells, *(some[0] for some in summed.values() if some is not None)]
+    doubts = [text for axis in _AXES if (some := summed[axis]) is not None for text in some[1]]
+    of_table = ([], every) if bounds is None else (every, list[Cells]())
+    return Part(one, table, size, *of_table, [*_doubt_values(table, bounds), *doubts])
 
 
 def _doubt_values(table: PublishedTable, bounds: _Bounds | None) -> Iterator[str]:
@@ -98,53 +101,6 @@ def _doubt_values(table: PublishedTable, bounds: _Bounds | None) -> Iterator[str
                 f"{'is' if n == 1 else 'are'} not used: {table.mechanism.label} never publishes "
                 f"{'it' if n == 1 else 'them'}"
             )
-
-
-def _doubt_totals(table: PublishedTable, bounds: _Bounds | None) -> Iterator[str]:
-    """Yield what totals may tell that are the sums of shown values beside hidden ones.
-
-    Whether they count the hidden ones too, nobody can tell who reads them, unless these are certain
-    to count someone.
-    """
-    hidden, known = _hidden(table), suppressed_up_to(table.mechanism)
-    changes = any(isinstance(step, CHANGE_TOTALS) for step in steps_of(table.mechanism))
-    gaps = table.not_covered
-    every = (1, table.roi_totals), (0, table.epoch_totals), (None, table.grand_total)
-    for axis, totals in every:
-        if totals is None:
-            continue
-        sums = np.nansum(table.values, axis)
-        if known and not changes and (n := int(((totals > 0) & (totals <= known)).sum())):
-            yield (
-                f"{plural(n, 'total')} of {table.name} {agree(n, 'show')} 1 to {known:,} people, "
-                f"whom {table.mechanism.label} hides"
-            )
-        if gaps is not None and (n := int((gaps.any(axis) & (np.abs(totals - sums) > 0)).sum())):
-            yield (
-                f"{plural(n, 'total')} of {table.name} may count values that were not collected, "
-                "so that nothing follows"
-            )
-        if not _are_sums(table, totals, axis):
-            low, high = _bound_totals(table, totals, axis)
-            unused = ~np.isnan(totals) & (low == 0) & (high == UNKNOWN)
-            if bounds is not None and (n := int(unused.sum())):
-                yield (
-                    f"{plural(n, 'total')} of {table.name} {'is' if n == 1 else 'are'} not used: "
-                    f"no count gives such a value under {table.mechanism.label}"
-                )
-            continue
-        if axis is None and bounds is not None and bounds[0][hidden].any():
-            continue
-        if n := int((hidden.any(axis) & ~np.isnan(totals)).sum()):
-            yield (
-                f"{plural(n, 'total')} of {table.name} {agree(n, 'equal')} the sum of shown "
-                "values: if hidden ones are counted too, these may follow"
-            )
-
-
-def _hidden(table: PublishedTable) -> Flags:
-    collected = True if table.not_covered is None else ~table.not_covered
-    return ~table.published & collected
 
 
 def _epochs(release: RawRelease, form: TableFormat) -> tuple[Ints, Ints]:
@@ -185,8 +141,8 @@ def _cells_of(
     table: PublishedTable,
     epochs: tuple[Ints, Ints],
     bounds: _Bounds | None,
-) -> list[Cells]:
-    """Return the cells of a table, and those of its totals; without bounds, nothing is known."""
+) -> Cells:
+    """Return the cells of a table; without bounds, nothing is known of their counts."""
     starts, ends = epochs
     unknown = np.zeros(table.values.shape, np.int64)
     low, high, if_hidden = bounds or (unknown, unknown + UNKNOWN, (0, UNKNOWN))
@@ -194,7 +150,7 @@ def _cells_of(
     gaps, secondary = (
         never if others is None else others for others in (table.not_covered, table.secondary)
     )
-    cells = Cells(
+    return Cells(
         name=table.name,
         label=one.entry.label,
         people=plan.people_of(one.entry.label),
@@ -213,67 +169,96 @@ def _cells_of(
         complete=one.complete,
         if_hidden=if_hidden,
     )
-    whole_time = {"starts": starts[:1], "ends": ends[-1:]}
-    total = {"places": (getattr(one.form, "total", None) or TOTAL,), "total_of": cells.label}
-    stated, found = one.release.totals, [cells]
-    for i, axis, change in ((1, 0, total), (0, 1, whole_time), (2, None, total | whole_time)):
-        totals = stated.each[i]
-        if totals is None:
-            continue
-        shape = (1, -1) if axis != 1 else (-1, 1)
-        listed, further = (
-            (some[i] if some else np.zeros(totals.shape, np.bool_)).reshape(shape)
-            for some in (stated.listed, stated.secondary)
-        )
-        summed = replace(cells, **change)
-        totals = totals.reshape(shape)
-        summed = _with_totals(summed, table, totals, axis, listed, further)
-        if stated.band_ends:
-            least, end = (one.reshape(shape) for one in stated.band_ends[i])
-            summed.low[least >= 0] = least[least >= 0]
-            summed.high[end >= 0] = end[end >= 0] - 1
-        found.append(summed)
-    return found
 
 
-def _with_totals(
-    cells: Cells,
-    table: PublishedTable,
-    totals: Values,
-    axis: int | None,
-    listed: Flags,
-    secondary: Flags,
-) -> Cells:
-    """Return the cells of totals of a table over an axis; None: over both.
+def _totals_of(
+    one: Stratum, table: PublishedTable, cells: Cells, axis: int | None
+) -> tuple[Cells, list[str]] | None:
+    """Return the cells of totals of a table over an axis, and doubts; None if there are none.
 
-    A total of 0 may be hidden as values are, and one that is hidden may have any count: also larger
-    ones are hidden as values are, to protect others. That over both is not used if it may be the
-    sum of shown values, beside hidden ones.
+    Over no axis means over both. Such a total is not used if it may be the sum of shown values,
+    beside hidden ones. A total of 0 may be hidden as values are, and one that is hidden may have
+    any count: also larger ones are hidden as values are, to protect others.
     """
-    low, high = _bound_totals(table, totals, axis)
+    stated, i = one.release.totals, _AXES.index(axis)
+    if (totals := stated.each[i]) is None:
+        return None
+    sums = np.nansum(table.values, axis, keepdims=True)
+    totals, shape = totals.reshape(sums.shape), sums.shape
+    never, hidden = np.zeros(shape, np.bool_), np.isnan(table.values) & ~cells.gaps
+    listed, secondary = (
+        some[i].reshape(shape) if some else never for some in (stated.listed, stated.secondary)
+    )
+    are_sums = _are_sums(table, totals, sums, axis)
+    low, high = _bound_totals(table, totals, are_sums=are_sums)
+    doubts = [
+        f"{plural(n, 'total')} of {table.name} {text}"
+        for n, text in _doubt_totals(table, cells, totals, (low, high), axis, are_sums=are_sums)
+        if n
+    ]
     last = last_suppression(table.mechanism)
     nothing = ~(totals > 0) if last is not None and last.hidden == "zero" else np.isnan(totals)
-    if axis is None and _hidden(table).any():
-        nothing = nothing | np.isclose(totals, np.nansum(table.values))
+    if axis is None and hidden.any():
+        nothing |= np.isclose(totals, sums)
     low[nothing], high[nothing] = 0, UNKNOWN
-    covered = np.isnan(totals) & listed
-    never = np.zeros(totals.shape, np.bool_)
-    cells = replace(cells, if_hidden=(0, UNKNOWN), covered=covered, gaps=never)
-    return replace(cells, values=totals, low=low, high=high, secondary=secondary)
+    if stated.band_ends:
+        least, end = (ends.reshape(shape) for ends in stated.band_ends[i])
+        low[least >= 0], high[end >= 0] = least[least >= 0], end[end >= 0] - 1
+    change: dict[str, Any] = {}
+    if axis != 1:
+        place = getattr(one.form, "total", None) or TOTAL
+        change |= {"places": (place,), "total_of": cells.label}
+    if axis != 0:
+        change |= {"starts": cells.starts[:1], "ends": cells.ends[-1:]}
+    change |= {"values": totals, "low": low, "high": high, "if_hidden": (0, UNKNOWN)}
+    change |= {"covered": np.isnan(totals) & listed, "secondary": secondary, "gaps": never}
+    return replace(cells, **change), doubts
 
 
-def _bound_totals(table: PublishedTable, totals: Values, axis: int | None) -> tuple[Ints, Ints]:
+def _doubt_totals(
+    table: PublishedTable,
+    cells: Cells,
+    totals: Values,
+    bounds: tuple[Ints, Ints],
+    axis: int | None,
+    *,
+    are_sums: bool,
+) -> Iterator[tuple[int, str]]:
+    """Yield how many totals over an axis may tell something, and are not taken to; and what.
+
+    Whether sums of shown values count hidden ones too, nobody can tell who reads them, unless these
+    are certain to count someone.
+    """
+    known, label = suppressed_up_to(table.mechanism), table.mechanism.label
+    hidden, shown = np.isnan(table.values) & ~cells.gaps, ~np.isnan(totals)
+    if known and not _changes(table):
+        n = int(((totals > 0) & (totals <= known)).sum())
+        yield n, f"{agree(n, 'show')} 1 to {known:,} people, whom {label} hides"
+    sums = np.nansum(table.values, axis, keepdims=True)
+    n = int((cells.gaps.any(axis, keepdims=True) & (np.abs(totals - sums) > 0)).sum())
+    yield n, "may count values that were not collected, so that nothing follows"
+    if not are_sums:
+        n = int((shown & (bounds[0] == 0) & (bounds[1] == UNKNOWN)).sum())
+        are = "is" if n == 1 else "are"
+        yield n, f"{are} not used: no count gives such a value under {label}"
+    elif axis is not None or not cells.low[hidden].any():
+        n = int((hidden.any(axis, keepdims=True) & shown).sum())
+        why = "the sum of shown values: if hidden ones are counted too, these may follow"
+        yield n, f"{agree(n, 'equal')} {why}"
+
+
+def _bound_totals(table: PublishedTable, totals: Values, *, are_sums: bool) -> tuple[Ints, Ints]:
     """Return the least and the largest count of totals: those of true counts, where whole.
 
     Where values are multiplied, rounded or drawn, totals are too, unless they all are the sums of
     rounded or drawn values, which say nothing more.
     """
-    changes = [step for step in steps_of(table.mechanism) if isinstance(step, CHANGE_TOTALS)]
+    changes = _changes(table)
     drawn, shown = count_intervals(table) is None, ~np.isnan(totals)
     exact = (totals == np.rint(totals)) & (not (changes or drawn))
     low, high = (np.where(exact, totals, end).astype(np.int64) for end in (0, UNKNOWN))
     factors = [step.factor for step in changes if isinstance(step, Expand)]
-    if not (changes or drawn) or "weights" in factors or _are_sums(table, totals, axis):
+    if not (changes or drawn) or "weights" in factors or are_sums:
         return low, high
     scale = prod(float(factor) for factor in factors)
     size = table.group_size + int(2 * np.max(totals[shown], initial=0) / min(scale, 1.0))
@@ -286,11 +271,15 @@ def _bound_totals(table: PublishedTable, totals: Values, axis: int | None) -> tu
     return low, high
 
 
-def _are_sums(table: PublishedTable, totals: Values, axis: int | None) -> bool:
+def _are_sums(table: PublishedTable, totals: Values, sums: Values, axis: int | None) -> bool:
     """Return whether all totals over an axis are the sums of rounded or drawn values."""
-    changes = [step for step in steps_of(table.mechanism) if isinstance(step, CHANGE_TOTALS)]
-    multiplied = all(isinstance(step, Expand) for step in changes)
+    multiplied = all(isinstance(step, Expand) for step in _changes(table))
     if multiplied and count_intervals(table) is not None and axis is not None:
         return False
-    sums, totals = np.nansum(table.values, axis).ravel(), totals.ravel()
-    return np.allclose(totals[shown], sums[shown]) if (shown := ~np.isnan(totals)).any() else True
+    shown = ~np.isnan(totals)
+    return np.allclose(totals[shown], sums[shown]) if shown.any() else True
+
+
+def _changes(table: PublishedTable) -> list[Mechanism]:
+    """Return the steps by which totals may be changed as values are."""
+    return [step for step in steps_of(table.mechanism) if isinstance(step, CHANGE_TOTALS)]
