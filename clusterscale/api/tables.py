@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -128,9 +128,10 @@ def check(
     read = _named_apart([*given, *_read_all(beside, layout)])
     if counts is not None and len(given) != 1:
         raise InputError(f"counts are those of one table, but {len(given)} are given")
+    releases = [one.release for one in read]
     findings = release_checks.compare_tables(
-        [release for _, release in read[: len(given)]],
-        [release for _, release in read[len(given) :]],
+        releases[: len(given)],
+        releases[len(given) :],
         checks,
         mechanism=declared,
         group_size=group_size,
@@ -143,10 +144,8 @@ def check(
     )
     with open_map(executor, progress, "check") as run:
         return [
-            release_checks.relate_alone(
-                found, uri, layout or release.choose_format(uri), one, declared, group_size, run
-            )
-            for found, (uri, one) in zip(findings, read, strict=False)
+            release_checks.relate_alone(found, *one, declared, group_size, run)
+            for found, one in zip(findings, read, strict=False)
         ]
 
 
@@ -294,31 +293,40 @@ def _name_of(uri: str) -> str:
     return uri.rstrip("/").rpartition("/")[2] or uri
 
 
-def _read_all(tables: Any, form: TableFormat | None) -> list[tuple[str, RawRelease]]:
-    """Return the address, or the name, of each table, and what it has."""
+class _Read(NamedTuple):
+    """A table that was read: its address or name, its format, and what it has."""
+
+    uri: str
+    form: TableFormat
+    release: RawRelease
+
+
+def _read_all(tables: Any, form: TableFormat | None) -> list[_Read]:
+    """Return what tables at addresses have, or those of values."""
     if isinstance(tables, Mapping) and not isinstance(tables, xr.Dataset):
-        return [(name, _read(table, form, name)) for name, table in tables.items()]
-    several = isinstance(tables, Sequence) and all(isinstance(one, str) for one in tables)
-    if several and not isinstance(tables, str):
-        return [(uri, _read(uri, form, _name_of(uri))) for uri in tables]
-    uri = tables if isinstance(tables, str) else "table"
-    return [(uri, _read(tables, form, _name_of(uri)))]
+        return [_read(table, form, name) for name, table in tables.items()]
+    if isinstance(tables, list | tuple) and all(isinstance(one, str) for one in tables):
+        return [_read(uri, form, _name_of(uri)) for uri in tables]
+    return [_read(tables, form, _name_of(tables) if isinstance(tables, str) else "table")]
 
 
-def _named_apart(tables: Sequence[tuple[str, RawRelease]]) -> list[tuple[str, RawRelease]]:
+def _named_apart(tables: Sequence[_Read]) -> list[_Read]:
     """Return tables of which those with the name of another one are named by their address."""
-    names = [one.name for _, one in tables]
+    names = [one.release.name for one in tables]
     return [
-        (uri, one if names.count(one.name) == 1 else replace(one, name=uri)) for uri, one in tables
-    ]
+        one if names.count(one.release.name) == 1
+        else one._replace(release=replace(one.release, name=one.uri))
+        for one in tables
+    ]  # fmt: skip
 
 
-def _read(table: Any, form: TableFormat | None, name: str) -> RawRelease:
+def _read(table: Any, form: TableFormat | None, name: str) -> _Read:
     """Return a table at an address, or that of values."""
     if isinstance(table, str):
-        return replace(release.read_table(table, form), name=name)
+        read = replace(release.read_table(table, form), name=name)
+        return _Read(table, form or release.choose_format(table), read)
     attributes: Mapping[str, Any] = {}
-    totals: dict[str, NDArray[np.float64]] = {}
+    totals: dict[str, Any] = {}
     if isinstance(table, xr.Dataset):
         if "values" not in table:
             raise InputError(f"the dataset has no variable `values`, but {list(table)}")
@@ -335,7 +343,7 @@ def _read(table: Any, form: TableFormat | None, name: str) -> RawRelease:
     values = np.asarray(table, np.float64)
     if values.ndim != 2:
         raise InputError(f"{name}: values have shape {values.shape}, but should be (roi, epoch)")
-    return RawRelease(
+    read = RawRelease(
         values=values,
         rois=tuple(map(str, axes["roi"])) if "roi" in axes else None,
         epochs=axes.get("epoch", np.arange(values.shape[1])),
@@ -344,6 +352,7 @@ def _read(table: Any, form: TableFormat | None, name: str) -> RawRelease:
         changes=(attributes["changes"],) if "changes" in attributes else (),
         name=name,
     )
+    return _Read(name, TABLE_FORMATS.create("arrays"), read)
 
 
 def _whole(counts: ArrayLike) -> NDArray[np.int32]:

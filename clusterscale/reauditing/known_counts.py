@@ -17,6 +17,7 @@ from clusterscale.groups import count_visits
 from clusterscale.reauditing.resolved_release import LISTED, MARKS, TOTALS, ResolvedRelease
 from clusterscale.release import PublishedTotals, RawRelease
 from clusterscale.release import checks as release_checks
+from clusterscale.release.checks.together import as_published
 from clusterscale.storage import manifest, open_group
 from clusterscale.study.execution import Part, Reduction
 
@@ -167,19 +168,12 @@ def make_table(
     limits: Limits | None = None,
 ) -> release_checks.PublishedTable:
     """Return a release as input of consistency checks; None: nothing is known of its counts."""
-    unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
-    return release_checks.PublishedTable(
-        name=release.name,
-        values=content.values,
-        group_size=release.group_size,
-        mechanism=release.mechanism if bounds is None else release.mechanism.bind(bounds),
+    mechanism = release.mechanism if bounds is None else release.mechanism.bind(bounds)
+    table = as_published(replace(content, name=release.name), mechanism, release.group_size)
+    return replace(
+        table,
         first_epoch=release.first,
-        counts=unknown,
-        roi_totals=content.totals.roi,
-        epoch_totals=content.totals.epoch,
-        grand_total=content.totals.grand,
-        listed=content.totals.listed,
+        counts=table.counts if counts is None else counts,
         limits=limits,
         subset_of=release.subset_of,
-        **{name: getattr(content, name) for name in MARKS},
     )

@@ -22,13 +22,6 @@ def levels(found):
     return {one.check: one.level for one in found.results}
 
 
-def test_values_that_are_never_published_are_found():
-    (checked,) = cs.check(COUNTS, SUPPRESS, 20)
-    assert checked.verdict == "fail"
-    assert list(levels(checked)) == list(CHECKS)
-    assert checked.results[list(CHECKS).index("possible_values")].measured == 2
-
-
 def test_totals_of_a_dataset_are_used_whatever_the_order_of_dimensions():
     shown = np.where(COUNTS > 3, COUNTS, np.nan)
     dataset = xr.Dataset(
@@ -39,6 +32,7 @@ def test_totals_of_a_dataset_are_used_whatever_the_order_of_dimensions():
         }
     )
     (checked,) = cs.check(dataset, SUPPRESS, 20)
+    assert list(levels(checked)) == list(CHECKS)
     assert levels(checked)["totals"] == "inconsistent"
 
 
@@ -52,12 +46,6 @@ def test_totals_that_narrow_down_a_cell_leave_a_table_inconclusive():
     assert checked.verdict == "warn"
     assert checked.omitted == "2 of 2 hidden cells are known too well; 2 count 1 to 4 people"
     assert [(one.low, one.high) for one in checked.open_cells] == [(1, 2), (1, 2)]
-
-
-def test_a_check_that_cannot_decide_leaves_the_table_unknown():
-    (checked,) = cs.check(np.full((2, 3), np.nan), SUPPRESS, 20)
-    assert checked.verdict == "warn"
-    assert levels(checked)["noise_law"] == "unknown"
 
 
 def test_counts_that_are_too_few_for_the_noise_leave_the_table_unknown():

@@ -73,12 +73,13 @@ def relate_tables(
     """
     parts = read_parts(plan, follow)
     alone = [check for check in checks if not (check.compares or check.name == "totals")]
-    findings = list[TableFindings]()
-    for part in follow("checking tables", parts):
-        declared, size = part.table.mechanism, part.size
-        findings += compare_tables(
-            [part.stratum.release], [], alone, mechanism=declared, group_size=size, seed=seed
-        )
+    findings = [
+        compare_tables(
+            [part.stratum.release], [], alone,
+            mechanism=part.table.mechanism, group_size=part.size, seed=seed,
+        )[0]
+        for part in follow("checking tables", parts)
+    ]  # fmt: skip
     system = System.of(parts, plan, run)
     together = system.findings(plan, name)
     noisy = [
@@ -94,8 +95,8 @@ def relate_tables(
         undecided.insert(0, Undecided("noise", why))
         cells = [one for part in parts for one in part.cells]
         notes = (*notes, *describe_averaging(noisy, cells, plan))
-    some = [one for part in parts for one in [part.stratum] if not one.complete]
-    labels = dict.fromkeys(one.entry.label for one in some if one.entry.complete is None)
+    entries = [part.stratum.entry for part in parts if not part.stratum.complete]
+    labels = dict.fromkeys(entry.label for entry in entries if entry.complete is None)
     for label in labels if any(part.cells for part in parts) else ():
         why = "as absent rows are hidden; state `complete: true` if none is"
         notes = (*notes, f"parts of sums in {label} may not be listed, {why}")
@@ -133,13 +134,14 @@ def relate_alone(
     part of. That levels do not fit each other is inconclusive, as nothing says that they should. If
     it has totals, these may narrow down hidden cells that they do not determine.
     """
+    # Formats and mechanisms are objects already, and a group may have a single person.
     given = {"format": form, "mechanism": mechanism, "group_size": group_size}
     entry = PublicationTable(counts=uri, alone=True).model_copy(update=given)
     if not isinstance(form, LongTable) or not form.divides(uri, LEVEL):
         plan = Publication(tables=(entry,))
         return _with_narrowed(found, read_part(plan, release), plan, run)
-    given = {"level": LEVEL, "parents": (CODES,), "alone": False}
-    plan = Publication(tables=(entry.model_copy(update=given),))
+    levelled = {"level": LEVEL, "parents": (CODES,), "alone": False}
+    plan = Publication(tables=(entry.model_copy(update=levelled),))
     try:
         levels = relate_tables(plan, found.name, [], run=run)[0]
     except ClusterscaleError as error:
@@ -245,8 +247,7 @@ class System:
 
     def with_relations(self, relations: Relations) -> System:
         """Return the same cells with fewer relations, and what follows."""
-        ranges = _ranges(self.low, self.high, relations, self.hidden, self.width, self.run)
-        return replace(self, relations=relations, ranges=ranges)
+        return replace(self, relations=relations).with_bounds(self.low, self.high)
 
     def findings(
         self, plan: Publication, name: str, kinds: Mapping[str, _Flags] | None = None

@@ -52,7 +52,8 @@ def read_parts(plan: Publication, follow: Follow = unreported) -> list[Part]:
     lengths = [_epochs(one.release, one.form) for one in strata]
     shortest = min(int((ends - starts).min()) for starts, ends in lengths)
     pairs = list(zip(strata, lengths, strict=True))
-    return [_part_of(plan, *pair, shortest) for pair in follow("bounding counts", pairs)]
+    each = follow("bounding counts", pairs)
+    return [_part_of(plan, one, epochs, shortest) for one, epochs in each]
 
 
 def read_part(plan: Publication, release: RawRelease) -> Part:
@@ -183,7 +184,7 @@ def _totals_of(
     stated, i = one.release.totals, _AXES.index(axis)
     if (totals := stated.each[i]) is None:
         return None
-    sums = np.nansum(table.values, axis, keepdims=True)
+    sums: Values = np.asarray(np.nansum(table.values, axis, keepdims=True))
     totals, shape = totals.reshape(sums.shape), sums.shape
     never, hidden = np.zeros(shape, np.bool_), np.isnan(table.values) & ~cells.gaps
     listed, secondary = (
