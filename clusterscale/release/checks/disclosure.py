@@ -134,12 +134,20 @@ def relate_alone(
     part of. That levels do not fit each other is inconclusive, as nothing says that they should. If
     it has totals, these may narrow down hidden cells that they do not determine.
     """
-    # Formats and mechanisms are objects already, and a group may have a single person.
+    # Formats and mechanisms are objects already, a group may have a single person, and a column of
+    # a table alone two roles: none of this is validated again.
     given = {"format": form, "mechanism": mechanism, "group_size": group_size}
-    entry = PublicationTable(counts=uri, alone=True).model_copy(update=given)
+    plan = Publication(tables=(PublicationTable(counts=uri, alone=True),))
+    entry = plan.tables[0].model_copy(update=given)
     if not isinstance(form, LongTable) or not form.divides(uri, LEVEL):
-        plan = Publication(tables=(entry,))
-        return _with_narrowed(found, read_part(plan, release), plan, run)
+        if all(totals is None for totals in release.totals.each):
+            return found
+        plan = plan.model_copy(update={"tables": (entry,)})
+        try:
+            return _with_narrowed(found, read_part(plan, release), plan, run)
+        except ClusterscaleError as error:
+            why = Undecided("range", f"what its totals narrow down is not known: {error}")
+            return replace(found, undecided=(*found.undecided, why))
     levelled = {"level": LEVEL, "parents": (CODES,), "alone": False}
     plan = Publication(tables=(entry.model_copy(update=levelled),))
     try:
@@ -163,7 +171,7 @@ def _with_narrowed(
     found: TableFindings, part: Part, plan: Publication, run: Run | None
 ) -> TableFindings:
     """Return findings with which hidden cells of a table its totals narrow down."""
-    if len(part.cells) < 2:  # without totals, or with noise
+    if part.noisy:
         return found
     system = System.of([part], plan, run)
     flags = {kind: some & (kind == NARROWED) for kind, some in system.open_flags(plan).items()}

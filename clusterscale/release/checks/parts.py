@@ -11,7 +11,7 @@ import numpy as np
 
 from clusterscale.contracts import Ints, Mechanism, Values
 from clusterscale.cube.calendar import Step
-from clusterscale.errors import ConfigError
+from clusterscale.errors import ClusterscaleError, ConfigError
 from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.release.cells import UNKNOWN, Cells
@@ -59,16 +59,19 @@ def read_parts(plan: Publication, follow: Follow = unreported) -> list[Part]:
 def read_part(plan: Publication, release: RawRelease) -> Part:
     """Return the only table of a publication, which was read already.
 
-    Where it names no places, or states one time or none, these are numbered.
+    Places without names are numbered, and so are times of which the lengths are not known: beside
+    no other table, they decide nothing.
     """
     n_rois, n_epochs = release.values.shape
-    rois, epochs = release.rois or tuple(map(str, range(n_rois))), release.epochs
-    if epochs is None or n_epochs < 2:
-        epochs = np.arange(n_epochs)
-    (entry,), release = plan.tables, replace(release, rois=rois, epochs=epochs)
+    release = replace(release, rois=release.rois or tuple(map(str, range(n_rois))))
+    (entry,) = plan.tables
     form = entry.format or choose_format(entry.counts)
+    try:
+        lengths = _epochs(release, form)
+    except ClusterscaleError:
+        release = replace(release, epochs=np.arange(n_epochs))
+        lengths = _epochs(release, form)
     one = Stratum.of(plan, entry, form, release, {}, {})
-    lengths = _epochs(release, form)
     return _part_of(plan, one, lengths, int((lengths[1] - lengths[0]).max()))
 
 
