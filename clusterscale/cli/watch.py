@@ -177,7 +177,7 @@ def _poll(
 
 def _print(observer: Observer, log: str) -> None:
     line = _as_json(observer) if log == "json" else _as_text(observer)
-    out.print(line, markup=False, soft_wrap=True)
+    out.print(line, markup=False, emoji=False, soft_wrap=True)
 
 
 def _as_json(observer: Observer) -> str:
@@ -187,23 +187,20 @@ def _as_json(observer: Observer) -> str:
 
 def _as_text(observer: Observer) -> str:
     """Return the status in a line, which begins with the time of the driver's clock."""
-    status = observer.status
-    told, began = (
-        datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-        for seconds in (status.told, status.began)
-    )
-    parts = [f"{told} {status.work} {_state(observer)}", *_facts(status), f"since {began}"]
+    told = datetime.fromtimestamp(observer.status.told, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    parts = [f"{told} {observer.status.work} {_state(observer)}", *_facts(observer.status)]
     return "; ".join(filter(None, [*parts, observer.read_error]))
 
 
 def _state(observer: Observer) -> str:
-    status, silence = observer.status, timedelta(seconds=round(observer.silence))
+    status = observer.status
     if observer.driver_is_gone:
         text = "its driver was killed or crashed: its process is gone from this machine"
         return f"{text}; {_AGAIN}"
     if observer.overdue:
-        text = f"no status update for {silence}: its driver was killed, or cannot write"
-        return f"{text}; {_AGAIN}"
+        driver = f" ({status.process.host}, process {status.process.pid})" if status.process else ""
+        text = f"no status update for {_duration(observer.silence)}: its driver{driver} was killed"
+        return f"{text}, or cannot write; {_AGAIN}"
     if status.state == "running":
         return "running"
     if status.state == "finished":
@@ -215,18 +212,25 @@ def _state(observer: Observer) -> str:
 
 
 def _facts(status: Status) -> Iterator[str]:
-    """Yield how far a run is, what failed on the way, and the memory it has used."""
+    """Yield how far a run is, what was lost on the way, and the memory it has used."""
     from clusterscale.study import describe_bytes
 
     n_tasks = f" {status.n_done:,} of {status.n_tasks:,}" if status.n_tasks else ""
     yield f"{status.stage}{n_tasks}, {status.n_failed:,} failed"
+    yield f"elapsed {_duration(status.told - status.began)}"
     if (left := status.seconds_left) is not None:
-        yield f"about {timedelta(seconds=round(left))} left of this stage"
+        yield f"about {_duration(left)} left of this stage"
     if status.n_workers is not None:
-        yield f"{status.n_workers:,} workers"
-    yield f"{status.n_lost_workers:,} workers lost, {status.n_retries:,} retries"
-    if status.n_merging:
-        yield f"{status.n_merging:,} merges waiting"
-    for who, used in (("driver", status.driver_memory), ("worker", status.worker_memory)):
-        if used is not None:
-            yield f"{who} up to {describe_bytes(used)}"
+        yield f"workers {status.n_workers:,}"
+    counts = (status.n_lost_workers, status.n_retries, status.n_merging)
+    for name, n in zip(("workers lost", "retries", "merges waiting"), counts, strict=True):
+        if n:
+            yield f"{name} {n:,}"
+    memory = (("driver", status.driver_memory), ("worker", status.worker_memory))
+    used = [f"{who} {describe_bytes(n)}" for who, n in memory if n is not None]
+    yield f"peak memory {', '.join(used)}" if used else ""
+
+
+def _duration(seconds: float) -> timedelta:
+    # A clock may be set back, and a file of anybody may have any number.
+    return timedelta(seconds=round(min(max(0.0, seconds), 1e11)))

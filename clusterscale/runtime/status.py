@@ -49,7 +49,6 @@ BEAT = 10.0
 
 _SILENT = 3  # beats without an update, after which a driver is considered dead
 
-
 _LONGEST = 2000  # text in a status
 
 
@@ -60,7 +59,7 @@ def printable(text: str) -> str:
 
 Words = Annotated[str, Field(max_length=_LONGEST), AfterValidator(printable)]
 Number = Annotated[int, Field(ge=0, lt=2**63)]
-Seconds = Annotated[float, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0, lt=2.5e11)]  # a date before the year 9999
 
 
 class _StatusFile(BaseModel):
@@ -72,7 +71,7 @@ class _StatusFile(BaseModel):
 class Status(_StatusFile):
     """Last status that a driver wrote.
 
-    ``work`` is ``audit``, ``screen`` or ``recovery``; ``state`` says whether it runs, or how it
+    ``work`` is the kind of analysis, such as ``audit``; ``state`` says whether it runs, or how it
     ended, and ``reason`` is the class of an error or a signal's name. ``n_tasks`` and ``n_done``
     are tasks or rows of ``stage``, the current one, 0 if nothing is counted; ``n_before`` of them
     had ended when it began. ``n_failed`` counts failed tasks of all stages, ``n_merging`` the

@@ -46,6 +46,8 @@ RUNNING = Status(
     told=1000.0,
 )
 
+HERE = ProcessId(host="node17", pid=4711, machine="another")
+
 
 def observe(said, wall=1000.0):
     """Return an observer of drivers that say these things, and its clock."""
@@ -78,13 +80,13 @@ def test_a_line_says_how_far_a_run_is_and_what_failed():
     assert show().split("; ") == [
         "1970-01-01 00:16:40Z audit running",
         "audit 1,234 of 5,000, 2 failed",
+        "elapsed 0:16:40",
         "about 0:31:23 left of this stage",
-        "16 workers",
-        "3 workers lost, 5 retries",
-        "7 merges waiting",
-        "driver up to 1.2 GB",
-        "worker up to 3.4 GB",
-        "since 1970-01-01 00:00:00Z",
+        "workers 16",
+        "workers lost 3",
+        "retries 5",
+        "merges waiting 7",
+        "peak memory driver 1.2 GB, worker 3.4 GB",
     ]
 
 
@@ -92,12 +94,19 @@ def test_a_line_says_how_far_a_run_is_and_what_failed():
     ("fields", "silence", "words"),
     [
         ({}, 95.0, "no status update for 0:01:35: its driver was killed, or cannot write"),
+        ({"process": HERE}, 95.0, "its driver (node17, process 4711) was killed, or cannot write"),
+        ({"began": 2e11, "told": 9.0, "n_tasks": 2**62}, 2.0, "elapsed 0:00:00; about 0:00:00"),
+        ({"told": 2e11, "n_tasks": 2**62}, 2.0, "left of this stage"),
         ({"state": "finished"}, 9.0, "finished, 2 failed: see its report"),
         ({"state": "finished", "n_failed": 0}, 9.0, "audit finished;"),
         ({"state": "interrupted", "reason": "SIGTERM"}, 9.0, "interrupted by SIGTERM"),
         ({"state": "failed", "reason": "StoreError"}, 9.0, "StoreError: a store failed"),
         ({"state": "failed", "reason": "ConfigError"}, 9.0, "ConfigError: see its terminal"),
-        ({"stage": "report", "n_tasks": 0, "n_done": 0}, 2.0, "running; report, 2 failed; 16"),
+        (
+            {"stage": "report", "n_tasks": 0, "n_done": 0},
+            2.0,
+            "running; report, 2 failed; elapsed 0:16:40; workers",
+        ),
     ],
 )
 def test_every_state_is_told(fields, silence, words):

@@ -26,7 +26,7 @@ words = st.text(
     st.characters(exclude_categories=["Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"]), max_size=30
 )
 numbers = st.integers(0, 2**53)
-seconds = st.floats(0, 1e12)
+seconds = st.floats(0, 1e11)
 statuses = st.builds(
     Status,
     work=words,
