@@ -157,7 +157,8 @@ def _follow(observer: Observer, patience: float, log: str) -> int:
     stage, after = "", 0.0
     for _ in _poll(observer, patience):
         now, status = observer.clock(), observer.status
-        if status.exit_code is None and (status.stage != stage or now >= after):
+        over = status.exit_code is not None or observer.driver_is_gone
+        if not over and (status.stage != stage or now >= after):
             _print(observer, log)
             stage, after = status.stage, now + _BETWEEN_LINES
     _print(observer, log)

@@ -78,9 +78,9 @@ class Status(_StatusFile):
     merges of small files that the stage waits for.
 
     ``n_workers`` is the current number, None if not known. ``n_lost_workers`` and ``n_retries``
-    count workers that are gone, and batches of tasks that were sent again. ``driver_memory`` and
-    ``worker_memory`` are the most bytes that the driver has used, and that any worker has reported;
-    None if not known.
+    count workers that are gone, and batches of tasks that the driver sent again (Dask itself moves
+    tasks of a lost worker to another). ``driver_memory`` and ``worker_memory`` are the most bytes
+    that the driver has used, and that any worker has reported; None if not known.
 
     ``began``, ``since`` and ``told`` are the start of the run, that of the stage, and the time of
     this status, in seconds since 1970; the next status follows within ``beat`` seconds.

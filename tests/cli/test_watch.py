@@ -173,7 +173,8 @@ def test_watching_a_driver_that_is_gone_ends_in_75(ended_process, tmp_path):
     for options in ([], ["--once"]):
         result = call(tmp_path, *options)
         assert result.exit_code == TEMPORARY
-        assert "its process is gone" in " ".join(result.output.split())
+        (line,) = result.output.splitlines()
+        assert "its process is gone" in line
 
 
 def test_what_a_driver_wrote_last_counts_though_it_is_gone(ended_process):
