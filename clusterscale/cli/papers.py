@@ -112,7 +112,7 @@ def _work(
     reports: list[StudyReport] = []
     n_failed, allowed = 0, shared.parse_memory(memory, cluster)
     with (
-        report_status(folder, "reproduction", cluster) as status,
+        report_status(folder, "reproduction") as status,
         running_cluster(cluster, "reproduce", status) as (executor, tell),
     ):
         for name, study in studies.items():

@@ -252,7 +252,7 @@ def _open_executor(
     """Open a cluster only if a release needs an audit."""
     from clusterscale.runtime import SerialExecutor
 
-    with report_status(folder, "reaudit", cluster) as status:
+    with report_status(folder, "reaudit") as status:
         if not has_tasks:
             yield SerialExecutor(), lambda now: None
             return

@@ -237,7 +237,7 @@ def run_verb(
         show_pairs(out, "what would run", {"cluster": cluster.label, **rows, **about})
         return None
     analysis.find_input(cube, folder)  # before a cluster is started
-    with report_status(folder, analysis.kind, cluster) as status:
+    with report_status(folder, analysis.kind) as status:
         with running_cluster(cluster, analysis.kind, status) as (executor, tell):
             results = run_analysis(
                 analysis, cube, folder, executor, memory=memory, force=options.force, progress=tell
@@ -264,7 +264,7 @@ def running_verb(make: Callable[[Config], Analysis | Sequence[Analysis]]) -> Cal
 
 
 @contextmanager
-def report_status(folder: str, work: str, cluster: Cluster) -> Iterator[StatusWriter]:
+def report_status(folder: str, work: str) -> Iterator[StatusWriter]:
     """Write the status of the work in ``folder`` for `clusterscale watch`.
 
     SIGTERM and SIGINT end the context like an error.
@@ -274,7 +274,7 @@ def report_status(folder: str, work: str, cluster: Cluster) -> Iterator[StatusWr
     def warn(message: str) -> None:
         err.print(f"[yellow]{escape(message)}[/]", soft_wrap=True)
 
-    with _orderly_end(), StatusWriter(folder, work, cluster=cluster.label, warn=warn) as status:
+    with _orderly_end(), StatusWriter(folder, work, warn=warn) as status:
         yield status
 
 
@@ -301,7 +301,7 @@ def running_cluster(
         def tell(now: Progress) -> None:
             show(now)
             if status is not None:
-                status.update(now.stage, now.n_tasks, now.n_done, now.n_failed)
+                status.update(now.stage, now.n_tasks, now.n_done, now.n_failed, now.n_merging)
 
         yield executor, tell
 

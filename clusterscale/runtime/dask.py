@@ -226,6 +226,8 @@ class DaskExecutor:
         self._client, self._window = client, window
         self._patience, self._replace_lost, self._reconnect = patience, replace_lost, reconnect
         self._clock, self._counted_at, self._n_threads = clock, -float("inf"), 1
+        self._seen: set[str] = set()  # addresses of all workers
+        self._most_memory, self._n_retries = 0, 0
 
     @property
     def n_workers(self) -> int:
@@ -242,13 +244,21 @@ class DaskExecutor:
         return str(self._client.dashboard_link) if self._client.dashboard_link else None
 
     def count_workers(self) -> WorkerCount | None:
-        """Return the number of workers and threads, None while the scheduler does not answer."""
+        """Return the workers, None while the scheduler does not answer.
+
+        Workers that came and went between two calls are not counted.
+        """
         try:
             ask = self._client.scheduler.identity
-            info = self._client.sync(ask, n_workers=0, callback_timeout=_QUERY)
-            return WorkerCount(int(info["n_workers"]), int(info["total_threads"]))
+            info = self._client.sync(ask, n_workers=-1, callback_timeout=_QUERY)
         except Exception:  # it is lost or being closed, which its user notices anyway
             return None
+        present: dict[str, Any] = info["workers"]
+        self._seen |= present.keys()
+        used = [int(one.get("metrics", {}).get("memory", 0)) for one in present.values()]
+        self._most_memory = max(self._most_memory, *used, 0)
+        n_lost = len(self._seen) - len(present)
+        return WorkerCount(len(present), n_lost, self._n_retries, self._most_memory or None)
 
     def preflight(self, probe: Callable[[], object]) -> None:
         """Wait for the first worker; compare all workers and the scheduler with this process.
@@ -393,6 +403,7 @@ class DaskExecutor:
                     cancelled += suspects
                 elif not alone:  # any one of them may hang
                     suspects += [single for batch in cancelled for single in batch.split()]
+                    self._n_retries += len(cancelled)
                     cancelled = []
                 for batch in cancelled:
                     yield batch, None, stall
@@ -401,10 +412,13 @@ class DaskExecutor:
                 self._restart()
                 continue
             if completed.lost:
-                to_resubmit += [completed.batch, *in_flight.cancel_all()]
+                again = [completed.batch, *in_flight.cancel_all()]
+                to_resubmit += again
+                self._n_retries += len(again)
                 self._connect_again()
             elif isinstance(completed.error, KilledWorker) and not completed.batch.alone:
                 suspects += completed.batch.split()
+                self._n_retries += 1
             else:
                 stalled.clear()
                 yield completed.batch, completed.value, _explain_loss(completed.error)

@@ -30,8 +30,8 @@ class SerialExecutor:
     dashboard: str | None = None
 
     def count_workers(self) -> WorkerCount:
-        """Return one worker with one thread."""
-        return WorkerCount(1, 1)
+        """Return one worker, which is this process."""
+        return WorkerCount(1)
 
     def preflight(self, probe: Callable[[], object]) -> None:
         """Run the probe; its exception passes through."""

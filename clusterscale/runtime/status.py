@@ -1,8 +1,8 @@
 """Progress of a run: a small file next to its results, which does not belong to them.
 
-The driver of a run writes ``status/<work>.json`` in its folder. It contains only counts, no
-personal data: no target, no row, no error message. Times are those of the driver's clock; clocks of
-two machines are compared as little as possible.
+The driver of a run writes ``status/<work>.json`` in its folder: one line, with counts, bytes and
+times. It contains no personal data: no target, no row, no error message. Times are those of the
+driver's clock; clocks of two machines are compared as little as possible.
 """
 
 import os
@@ -49,15 +49,17 @@ BEAT = 10.0
 
 _SILENT = 3  # beats without an update, after which a driver is considered dead
 
+_LONGEST = 2000  # text in a status
 
-def _printable(text: str) -> str:
+
+def printable(text: str) -> str:
     """Drop control characters, which could manipulate a terminal: the file is not trusted."""
-    return "".join(letter for letter in text if letter.isprintable())
+    return "".join(letter for letter in text if letter.isprintable())[:_LONGEST]
 
 
-Words = Annotated[str, Field(max_length=2000), AfterValidator(_printable)]
+Words = Annotated[str, Field(max_length=_LONGEST), AfterValidator(printable)]
 Number = Annotated[int, Field(ge=0, lt=2**63)]
-Seconds = Annotated[float, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0, lt=2.5e11)]  # a date before the year 9999
 
 
 class _StatusFile(BaseModel):
@@ -66,69 +68,44 @@ class _StatusFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
 
-class Stage(_StatusFile):
-    """One stage of the work, with numbers of tasks or rows; ``n_total`` is 0 if nothing is counted.
-
-    ``n_before`` of them ended in an earlier run or in another stage; ``seconds`` is the duration so
-    far.
-    """
-
-    name: Words
-    n_total: Number
-    n_done: Number
-    n_failed: Number = 0
-    n_before: Number = 0
-    seconds: Seconds = 0.0
-
-    @property
-    def n_left(self) -> int:
-        """Number of tasks or rows that have not ended."""
-        return max(0, self.n_total - self.n_done - self.n_failed)
-
-    @property
-    def moved(self) -> bool:
-        """Whether anything has ended in this stage in this run."""
-        return self.n_done + self.n_failed > self.n_before
-
-
 class Status(_StatusFile):
     """Last status that a driver wrote.
 
-    ``work`` is ``audit``, ``screen`` or ``recovery``; ``state`` says whether it runs, or how it
-    ended, and ``reason`` is the class of an error or a signal's name. ``cluster`` has its name and
-    settings, ``driver`` its machine and process, ``dashboard`` a URL or nothing; ``process`` is
-    None in files of versions that did not write it. Numbers of workers and threads are the current
-    ones, None if not known.
+    ``work`` is the kind of analysis, such as ``audit``; ``state`` says whether it runs, or how it
+    ended, and ``reason`` is the class of an error or a signal's name. ``n_tasks`` and ``n_done``
+    are tasks or rows of ``stage``, the current one, 0 if nothing is counted; ``n_before`` of them
+    had ended when it began. ``n_failed`` counts failed tasks of all stages, ``n_merging`` the
+    merges of small files that the stage waits for.
 
-    ``began`` and ``told`` are the start of the run and the time of this status, by the driver's
-    clock, in seconds since 1970; ``elapsed`` counts from the start of this driver. ``number``
-    counts updates from 1 on, with at most ``beat`` seconds to the next. ``rate`` is recent results
-    per second in ``stage``, the current one of ``stages``, None before the first result.
+    ``n_workers`` is the current number, None if not known. ``n_lost_workers`` and ``n_retries``
+    count workers that are gone, and batches of tasks that the driver sent again (Dask itself moves
+    tasks of a lost worker to another). ``driver_memory`` and ``worker_memory`` are the most bytes
+    that the driver has used, and that any worker has reported; None if not known.
+
+    ``began``, ``since`` and ``told`` are the start of the run, that of the stage, and the time of
+    this status, in seconds since 1970; the next status follows within ``beat`` seconds.
     """
 
     format: Literal["clusterscale-status"] = "clusterscale-status"
     work: Words
     state: Literal["running", "finished", "failed", "interrupted"]
     reason: Words = ""
-    cluster: Words = ""
-    driver: Words = ""
-    process: ProcessId | None = None
-    dashboard: Words = ""
-    n_workers: Number | None = None
-    n_threads: Number | None = None
-    began: Seconds
-    told: Seconds
-    elapsed: Seconds
-    beat: Seconds = BEAT
-    number: Number = 1
     stage: Words
-    rate: Seconds | None = None
-    stages: tuple[Stage, ...]
-
-    @property
-    def n_failed(self) -> int:
-        """Number of failed tasks in all stages."""
-        return sum(stage.n_failed for stage in self.stages)
+    n_tasks: Number
+    n_done: Number
+    n_failed: Number  # required, so that a file of an earlier version is not read as a success
+    n_before: Number = 0
+    n_merging: Number = 0
+    n_workers: Number | None = None
+    n_lost_workers: Number = 0
+    n_retries: Number = 0
+    driver_memory: Number | None = None
+    worker_memory: Number | None = None
+    began: Seconds
+    since: Seconds
+    told: Seconds
+    beat: Seconds = BEAT
+    process: ProcessId | None = None
 
     @property
     def exit_code(self) -> int | None:
@@ -141,11 +118,11 @@ class Status(_StatusFile):
 
     @property
     def seconds_left(self) -> float | None:
-        """Remaining seconds of the current stage at the recent rate; None if not known."""
-        stage = next((stage for stage in self.stages if stage.name == self.stage), None)
-        if stage is None or not self.rate or self.state != "running":
+        """Remaining seconds of the stage at its mean rate so far; None if not known."""
+        n_ended = self.n_done - self.n_before
+        if self.state != "running" or n_ended <= 0:
             return None
-        return stage.n_left / self.rate
+        return max(0, self.n_tasks - self.n_done) * (self.told - self.since) / n_ended
 
     @property
     def has_lost_driver(self) -> bool:
@@ -189,5 +166,6 @@ def _read(uri: str) -> Status:
         raise MissingError(f"{uri} was deleted while it was read") from None
     except ValidationError:
         raise FormatError(
-            f"{uri} is not a run status that this version of clusterscale can read"
+            f"{uri} is not a run status that this version of clusterscale can read; remove it if "
+            "its run is over"
         ) from None

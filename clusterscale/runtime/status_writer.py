@@ -1,60 +1,22 @@
 """Write the status of a run from a separate thread, so that the work is not delayed."""
 
 import signal
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from time import monotonic, time
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from clusterscale.redaction import clean
-from clusterscale.runtime.status import BEAT, ProcessId, Stage, Status, status_uri
+from clusterscale.runtime.status import BEAT, ProcessId, Status, printable, status_uri
 from clusterscale.storage import put
-from clusterscale.study.execution import Executor
+from clusterscale.storage.process import find_peak_memory
+from clusterscale.study.execution import Executor, WorkerCount
 
 Ending = tuple[Literal["running", "finished", "failed", "interrupted"], str]
 
 _LAST = 10.0  # seconds that the last write may take: a hanging store must not delay the end
-_WINDOW = 60.0  # seconds over which the rate is computed,
-_FEW = 8  # or this number of results if they take longer
 _SIGNALLED = 128
-
-
-class Pace:
-    """Recent results per second: over the last minute, or the last eight results if longer."""
-
-    def __init__(self, now: float, n: int) -> None:
-        self._marks, self._n = deque([(now, n)]), n
-
-    def add(self, now: float, n: int) -> None:
-        """Record that there are ``n`` results."""
-        if n > self._n and now - self._marks[-1][0] >= 1.0:  # minimal seconds between two marks
-            self._marks.append((now, n))
-        self._n = n
-        while len(self._marks) > 1:
-            then, before = self._marks[1]
-            if now - then < _WINDOW or n - before < _FEW:
-                return
-            self._marks.popleft()
-
-    def rate(self, now: float) -> float | None:
-        """Return results per second, None before the first result."""
-        then, before = self._marks[0]
-        return (self._n - before) / (now - then) if self._n > before and now > then else None
-
-
-@dataclass(slots=True)
-class _StageProgress:
-    """Last reported progress of a stage, and its seconds until the last change of stage."""
-
-    n_total: int
-    n_done: int
-    n_failed: int
-    n_before: int
-    pace: Pace
-    seconds: float = 0.0
 
 
 class StatusWriter:
@@ -63,8 +25,7 @@ class StatusWriter:
     Nothing is written before, in case the folder belongs to another run. A thread writes the file
     at every change of stage, at most every two seconds (``pause``) otherwise, and at least every
     ten (``beat``), by the monotonic ``clock``. An error of writing is reported once, to ``warn``,
-    and does not affect the run. ``work`` names the kind of run, and ``cluster`` the name and
-    settings of the cluster.
+    and does not affect the run. ``work`` names the kind of run.
     """
 
     def __init__(
@@ -72,69 +33,74 @@ class StatusWriter:
         folder: str,
         work: str,
         *,
-        cluster: str = "",
         warn: Callable[[str], None] = lambda message: None,
         beat: float = BEAT,
         pause: float = 2.0,  # minimal seconds between two writes, except at a change of stage
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._uri, self._work, self._cluster = status_uri(folder, work), work, clean(cluster)
+        self._uri, self._work = status_uri(folder, work), work
         self._warn, self._beat, self._pause = warn, beat, pause
         self._lock, self._query_lock = Lock(), Lock()
         self._wake, self._thread = Event(), Thread(target=self._run, name="status", daemon=True)
         self._executor: Executor | None = None
-        self._dashboard = ""
-        self._stages: dict[str, _StageProgress] = {}
-        self._stage, self._since = "", 0.0
-        self._ending: Ending = "running", ""
-        self._number, self._changed, self._warned = 0, False, False
+        self._workers: WorkerCount | None = None
+        self._asked = -float("inf")  # when the workers were counted, by the clock
+        self._status: Status | None = None
+        self._failed: dict[str, int] = {}  # by stage
+        self._changed, self._warned = False, False
         self._clock = clock
-        self._began, self._opened = time(), clock()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not self._stages:
+        if self._status is None:
             return
         with self._lock:
-            self._ending = _end(error)
+            state, reason = _end(error)
+            self._status = self._status.model_copy(update={"state": state, "reason": reason})
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(_LAST)
 
     @contextmanager
     def show_workers_of(self, executor: Executor) -> Iterator[None]:
-        """Report the workers and the dashboard of ``executor`` within the context."""
-        self._executor, self._dashboard = executor, clean(executor.dashboard or "")
+        """Report the workers of ``executor`` within the context."""
+        self._executor = executor
         try:
             yield
         finally:
             with self._query_lock:  # a cluster that is being closed must not be queried
-                self._executor, self._dashboard = None, ""
+                self._executor = None
 
-    def update(self, name: str, n_total: int, n_done: int, n_failed: int = 0) -> None:
+    def update(
+        self, stage: str, n_tasks: int, n_done: int, n_failed: int = 0, n_merging: int = 0
+    ) -> None:
         """Record the progress of a stage in tasks or rows; the thread writes it later."""
-        now, n_ended = self._clock(), n_done + n_failed
-        first = not self._stages
+        now, stage = time(), printable(stage)
         with self._lock:
-            if entered := name != self._stage:
-                if not first:
-                    self._stages[self._stage].seconds += now - self._since
-                self._stage, self._since = name, now
-            progress = self._stages.setdefault(
-                name, _StageProgress(n_total, n_done, n_failed, n_ended, Pace(now, n_ended))
+            last = self._status
+            entered = last is None or last.stage != stage
+            self._failed[stage] = int(n_failed)
+            self._status = Status(
+                work=self._work,
+                state="running",
+                stage=stage,
+                n_tasks=int(n_tasks),
+                n_done=int(n_done),
+                n_failed=sum(self._failed.values()),
+                n_before=int(n_done) if last is None or entered else last.n_before,
+                n_merging=n_merging,
+                began=now if last is None else last.began,
+                since=now if last is None or entered else last.since,
+                told=now,
+                beat=self._beat,
+                process=ProcessId.current() if last is None else last.process,
             )
-            more = n_ended - progress.n_done - progress.n_failed
-            if more < 0 or (entered and more):  # started again, or continued after another stage
-                progress.n_before = n_ended if more < 0 else progress.n_before + more
-                progress.pace = Pace(now, n_ended)
-            progress.n_total, progress.n_done, progress.n_failed = n_total, n_done, n_failed
-            progress.pace.add(now, n_ended)
             self._changed = True
         if entered:
             self._wake.set()
-        if first:
+        if last is None:
             try:
                 self._thread.start()
             except RuntimeError as error:  # the process may not start more threads
@@ -146,7 +112,7 @@ class StatusWriter:
         while True:
             urgent = self._wake.wait(self._pause)
             self._wake.clear()
-            over = self._ending[0] != "running"
+            over = self._status is not None and self._status.state != "running"
             if urgent or self._changed or self._clock() - written >= self._beat:
                 self._write()
                 written = self._clock()
@@ -155,7 +121,7 @@ class StatusWriter:
 
     def _write(self) -> None:
         try:
-            put(self._uri, self._status().model_dump_json(indent=1).encode())
+            put(self._uri, self._current().model_dump_json().encode())
         except Exception as error:  # the run does not depend on it
             self._warn_once(error)
 
@@ -164,42 +130,29 @@ class StatusWriter:
             self._warned = True
             self._warn(clean(f"the status of the run cannot be written: {error}"))
 
-    def _status(self) -> Status:
+    def _current(self) -> Status:
+        """Return the status to write, with the workers as they were counted within a beat."""
         with self._query_lock:
-            count = self._executor.count_workers() if self._executor is not None else None
+            workers = None
+            if self._executor is not None:
+                if self._clock() - self._asked >= self._beat:
+                    self._asked, counted = self._clock(), self._executor.count_workers()
+                    self._workers = counted or self._workers
+                workers = self._workers
+        last = self._workers or WorkerCount(0)
         with self._lock:
-            now = self._clock()
             self._changed = False
-            self._number += 1
-            state, reason = self._ending
-            process = ProcessId.current()
-            return Status(
-                work=self._work,
-                state=state,
-                reason=reason,
-                cluster=self._cluster,
-                driver=f"{process.host}, process {process.pid}",
-                process=process,
-                dashboard=self._dashboard,
-                n_workers=count.n_workers if count else None,
-                n_threads=count.n_threads if count else None,
-                began=self._began,
-                told=time(),
-                elapsed=now - self._opened,
-                beat=self._beat,
-                number=self._number,
-                stage=self._stage,
-                rate=self._stages[self._stage].pace.rate(now),
-                stages=tuple(
-                    self._stage_of(name, progress, now) for name, progress in self._stages.items()
-                ),
+            assert self._status is not None
+            return self._status.model_copy(
+                update={
+                    "told": time(),
+                    "n_workers": workers and workers.n_workers,
+                    "n_lost_workers": last.n_lost,
+                    "n_retries": last.n_retries,
+                    "worker_memory": last.memory,
+                    "driver_memory": find_peak_memory(),
+                }
             )
-
-    def _stage_of(self, name: str, progress: _StageProgress, now: float) -> Stage:
-        counts = ("n_total", "n_done", "n_failed", "n_before")
-        stated: dict[str, Any] = {count: int(getattr(progress, count)) for count in counts}
-        since = now - self._since if name == self._stage else 0.0
-        return Stage(name=name, seconds=progress.seconds + since, **stated)
 
 
 def _end(error: BaseException | None) -> Ending:

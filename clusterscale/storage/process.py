@@ -41,6 +41,16 @@ def has_ended(machine: str, pid: int, started: int | None = None) -> bool:
     return stat[_STATE] in {"Z", "X", "x"} or started not in (None, int(stat[_STARTED]))
 
 
+def find_peak_memory() -> int | None:
+    """Return the most bytes of memory that this process has used; None if not known."""
+    try:  # getrusage would count those of the process that started this one
+        text = (_PROC / "self/status").read_text()
+    except OSError:
+        return None
+    peak = next((line for line in text.splitlines() if line.startswith("VmHWM:")), None)
+    return None if peak is None else 1024 * int(peak.split()[1])
+
+
 def _read_stat(pid: int) -> list[str] | None:
     try:
         text = (_PROC / str(pid) / "stat").read_text()

@@ -136,10 +136,12 @@ class Reduction(Generic[T, P, S, R]):
 
 @dataclass(frozen=True, slots=True)
 class WorkerCount:
-    """Number of current worker processes and their threads."""
+    """Workers, those that are lost, batches sent again, and the most bytes that a worker used."""
 
     n_workers: int
-    n_threads: int
+    n_lost: int = 0
+    n_retries: int = 0
+    memory: int | None = None
 
 
 class Executor(Protocol):

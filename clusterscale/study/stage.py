@@ -20,12 +20,15 @@ class Progress:
         Name of the stage.
     n_tasks, n_done, n_failed
         Tasks in all, those done (perhaps by an earlier run), and those failed.
+    n_merging
+        Merges of files of results for which the stage waits.
     """
 
     stage: str
     n_tasks: int
     n_done: int = 0
     n_failed: int = 0
+    n_merging: int = 0
 
 
 Tell = Callable[[Progress], None]
@@ -47,6 +50,11 @@ def prefixed(tell: Tell, name: str) -> Tell:
         Calls ``tell`` with the stage ``name: stage``.
     """
     return lambda now: tell(replace(now, stage=f"{name}: {now.stage}"))
+
+
+def _merging(tell: Tell, now: Progress) -> Tell:
+    """Return a function that reports ``now`` with the merges that are left."""
+    return lambda merges: tell(replace(now, n_merging=merges.n_tasks - merges.n_done))
 
 
 def _of_part(function: Callable[[T], R], part: tuple[str, T]) -> R:
@@ -142,7 +150,8 @@ class Stage(Generic[T, R]):
             well = [finished for finished in batch if finished.error is None]
             failed = [finished for finished in batch if finished.error is not None]
             if (between := self.keep(batch if self.keeps_errors else well)) is not None:
-                between.run(executor, lambda progress: None)
+                now = Progress(self.name, self.n_tasks, n_done, n_failed)
+                between.run(executor, _merging(tell, now))
             n_done += sum(self.weigh(finished.item) for finished in well)
             n_failed += sum(self.weigh(finished.item) for finished in failed)
             n_run += len(batch)

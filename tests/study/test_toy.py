@@ -17,7 +17,7 @@ from clusterscale.cli.reports import gather, report
 from clusterscale.cli.running import RunOptions, report_status
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.reporting import render, write_tables
-from clusterscale.runtime import Serial, SerialExecutor
+from clusterscale.runtime import SerialExecutor
 from clusterscale.storage.manifest import to_sealed
 from clusterscale.study.execution import Finished
 
@@ -135,7 +135,7 @@ def test_a_plan_that_does_not_fit_touches_nothing(cube, tmp_path, monkeypatch):
 
 def test_it_is_watched(cube, tmp_path):
     folder = str(tmp_path / "run")
-    with report_status(folder, Toy.kind, Serial()) as status:
+    with report_status(folder, Toy.kind) as status:
         study.run(
             Toy(),
             cube,
