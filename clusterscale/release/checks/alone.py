@@ -41,6 +41,7 @@ def relate_alone(
     if not isinstance(form, LongTable) or not form.divides(uri, LEVEL):
         if all(totals is None for totals in release.totals.each):
             return found
+        entry = entry.model_copy(update={"name": found.name})  # that of an address may be empty
         plan = plan.model_copy(update={"tables": (entry,)})
         try:
             return _with_narrowed(found, read_part(plan, release), plan, run)
