@@ -303,7 +303,9 @@ def read_strata(plan: Publication, follow: Follow = unreported) -> Iterator[Stra
         if (absent := getattr(form, "absent", None)) in ("hidden", "zero"):
             levels = [texts.get(entry.level or "") for texts, _ in found]
             releases = list(with_absent(releases, levels, np.nan if absent == "hidden" else 0.0))
-        for (texts, part), release in zip(found, releases, strict=True):
+        blank = [one.has_blank for one in releases]
+        for i, ((texts, part), release) in enumerate(zip(found, releases, strict=True)):
+            beside = any(blank[:i] + blank[i + 1 :])
             stated, total = release.metadata, entry.strata
             mechanism = entry.mechanism or stated.mechanism or plan.mechanism
             if entry.factor is not None and mechanism is not None:
@@ -312,11 +314,12 @@ def read_strata(plan: Publication, follow: Follow = unreported) -> Iterator[Stra
                 steps = [*steps_of(mechanism), expand]
                 mechanism = MECHANISMS.create("chain", steps=steps) if changed else expand
             told = ", ".join(f"{column} {text}" for column, text in texts.items())
+            name = f"{entry.label} ({told})" if told else entry.label
             yield Stratum(
                 entry,
                 form,
                 getattr(part, "where", {}),
-                replace(release, name=f"{entry.label} ({told})" if told else entry.label),
+                replace(release, name=name, blank_beside=beside),
                 frozenset((k, v) for k, v in texts.items() if k in total and v != total[k]),
                 mechanism,
                 entry.group_size or stated.group_size or plan.group_size,
