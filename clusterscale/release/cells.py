@@ -241,9 +241,10 @@ class Sums:
 
         In these, cells that are hidden because they are small count as 0, and are no parts. They
         are recognised by sums that would be too small otherwise, or by several that equal those of
-        the shown cells. The latter may be true sums where hidden cells may be 0: it depends on
-        ``of_shown`` whether they are taken for sums of shown cells; None: unless cells that are
-        hidden to protect others, which are ``secondary``, leave more open than zeros.
+        the shown cells if no hidden sum must be another. The latter may be true sums where hidden
+        cells may be 0: it depends on ``of_shown`` whether they are taken for sums of shown cells;
+        None: unless cells that are hidden to protect others, which are ``secondary``, leave more
+        open than zeros.
         """
         whole, parts, sizes, adds, number = self.rows()
         if not len(whole):
@@ -258,10 +259,13 @@ class Sums:
         sure = hides & fits & (least == most) & (low == high)[whole]
         too_small = hides & fits & (high[whole] < np.add.reduceat(low[parts], starts))
         group, n_groups = self._groups(whole, parts[starts], number)
-        n_hides, n_fits, n_sure, n_small = (
-            np.bincount(group, rows, n_groups) for rows in (hides, hides & fits, sure, too_small)
+        other = ~known[whole] & ((most < low[whole]) | (least > high[whole]))
+        n_hides, n_fits, n_sure, n_small, n_other = (
+            np.bincount(group, rows, n_groups)
+            for rows in (hides, hides & fits, sure, too_small, other)
         )
-        computed = (n_fits == n_hides) & ((n_sure >= _MANY) | (n_small > 0))
+        computed = (n_sure >= _MANY) & (n_other == 0) | (n_small > 0)
+        computed &= n_fits == n_hides
         computed[0] = False
         either = computed & (n_small == 0)
         shown = computed & ~(either & (n_sure < n_hides))

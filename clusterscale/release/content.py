@@ -115,6 +115,8 @@ class RawRelease:
         Whether flags of uncertain values in the file are those that follow from its margin.
     name
         Name in results of checks.
+    blank_beside
+        Whether other levels or categories of the same table have redacted values.
     """
 
     values: Values
@@ -135,6 +137,15 @@ class RawRelease:
     centres: Values | None = None
     flags_fit: bool = True
     name: str = ""
+    blank_beside: bool = False
+
+    @property
+    def has_blank(self) -> bool:
+        """Whether values are redacted, other than to protect others."""
+        blank = np.isnan(self.values)
+        for others in (self.not_covered, self.secondary):
+            blank &= True if others is None else ~others
+        return bool(blank.any())
 
     def among(self, rois: Sequence[str], epochs: NDArray[Any], value: float) -> Self:
         """Return the table of more ROIs and epochs, at which it has this value."""

@@ -285,37 +285,6 @@ class Stratum:
     group_size: int | None
     complete: bool
 
-    @classmethod
-    def of(
-        cls,
-        plan: Publication,
-        entry: PublicationTable,
-        form: TableFormat,
-        release: RawRelease,
-        categories: Mapping[str, str],
-        texts: Mapping[str, tuple[str, ...]],
-    ) -> Self:
-        """Return a table that was read, and how it was published."""
-        stated, total = release.metadata, entry.strata
-        mechanism = entry.mechanism or stated.mechanism or plan.mechanism
-        if entry.factor is not None and mechanism is not None:
-            expand = MECHANISMS.create("expand", factor=entry.factor)
-            changed = not isinstance(mechanism, Identity)
-            steps = [*steps_of(mechanism), expand]
-            mechanism = MECHANISMS.create("chain", steps=steps) if changed else expand
-        named = ", ".join(f"{column} {text}" for column, text in categories.items())
-        hides = getattr(form, "absent", None) == "hidden"
-        return cls(
-            entry,
-            form,
-            texts,
-            replace(release, name=f"{entry.label} ({named})" if named else entry.label),
-            frozenset((k, v) for k, v in categories.items() if k in total and v != total[k]),
-            mechanism,
-            entry.group_size or stated.group_size or plan.group_size,
-            entry.complete if entry.complete is not None else not hides,
-        )
-
     @property
     def is_timed(self) -> bool:
         """Whether epochs have times, and not only numbers."""
@@ -334,8 +303,30 @@ def read_strata(plan: Publication, follow: Follow = unreported) -> Iterator[Stra
         if (absent := getattr(form, "absent", None)) in ("hidden", "zero"):
             levels = [texts.get(entry.level or "") for texts, _ in found]
             releases = list(with_absent(releases, levels, np.nan if absent == "hidden" else 0.0))
-        for (texts, part), release in zip(found, releases, strict=True):
-            yield Stratum.of(plan, entry, form, release, texts, getattr(part, "where", {}))
+        blank = [one.has_blank for one in releases]
+        for i, ((texts, part), release) in enumerate(zip(found, releases, strict=True)):
+            beside = any(blank[:i] + blank[i + 1 :])
+            stated, total = release.metadata, entry.strata
+            mechanism = entry.mechanism or stated.mechanism or plan.mechanism
+            if entry.factor is not None and mechanism is not None:
+                expand = MECHANISMS.create("expand", factor=entry.factor)
+                changed = not isinstance(mechanism, Identity)
+                steps = [*steps_of(mechanism), expand]
+                mechanism = MECHANISMS.create("chain", steps=steps) if changed else expand
+            told = ", ".join(f"{column} {text}" for column, text in texts.items())
+            name = f"{entry.label} ({told})" if told else entry.label
+            yield Stratum(
+                entry,
+                form,
+                getattr(part, "where", {}),
+                replace(release, name=name, blank_beside=beside),
+                frozenset((k, v) for k, v in texts.items() if k in total and v != total[k]),
+                mechanism,
+                entry.group_size or stated.group_size or plan.group_size,
+                getattr(form, "absent", None) != "hidden"
+                if entry.complete is None
+                else entry.complete,
+            )
 
 
 def _parts_of(

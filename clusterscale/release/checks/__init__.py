@@ -49,7 +49,8 @@ same people; else they are unknown. The other checks are exact.
 """
 
 from clusterscale.registry import Registry
-from clusterscale.release.checks.disclosure import relate_alone, relate_tables
+from clusterscale.release.checks.alone import relate_alone
+from clusterscale.release.checks.disclosure import relate_tables
 from clusterscale.release.checks.masking import MASK, Masked, mask_publication
 from clusterscale.release.checks.table import (
     Check,

@@ -188,7 +188,7 @@ def _leaves_blank(table: PublishedTable, last: Suppression) -> bool:
     """Return whether blank cells of a table are exactly those that its steps hide."""
     hiding = (step for step in steps_of(table.mechanism) if isinstance(step, Suppression))
     hides = last.hidden != "zero" and all(step.hidden == last.hidden for step in hiding)
-    return hides and not table.published.all()
+    return hides and (table.blank_beside or not table.published.all())
 
 
 def _ends_of_counts(steps: Sequence[Mechanism], group_size: int) -> tuple[Values, Values] | None:

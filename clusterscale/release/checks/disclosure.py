@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Ints, Mechanism, Values
-from clusterscale.errors import ClusterscaleError
+from clusterscale.contracts import Ints, Values
 from clusterscale.release.averaging import describe_averaging
 from clusterscale.release.cells import UNKNOWN, Cells, Sums
-from clusterscale.release.checks.parts import Part, read_part, read_parts
+from clusterscale.release.checks.parts import Part, read_parts
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
@@ -21,24 +20,15 @@ from clusterscale.release.checks.table import (
     smallest_shown,
 )
 from clusterscale.release.checks.together import OpenCell, TableFindings, compare_tables
-from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.intervals import MOST_CELLS, Ranges, Run, bound_counts
 from clusterscale.release.lattice import PARTS, SUBSET, measures_without_rests, relate
-from clusterscale.release.long import LongTable
-from clusterscale.release.publication import (
-    CODES,
-    MARGINS,
-    Follow,
-    Publication,
-    PublicationTable,
-    unreported,
-)
+from clusterscale.release.publication import MARGINS, Follow, Publication, unreported
 from clusterscale.release.reasons import Reasons, chain, conflict
 from clusterscale.release.related import Matches
 from clusterscale.release.relations import Relations
 from clusterscale.validation_messages import exact_number, plural
 
-LEVEL, TOGETHER, NARROWED = "level", "together", "narrowed"
+TOGETHER, NARROWED = "together", "narrowed"
 
 _MOST = 100  # cells that are listed with what they follow from
 _MOST_HIDDEN = 10_000  # counts of a publication whose integer programs this process solves
@@ -117,69 +107,6 @@ def match_tables(parts: Sequence[Part], plan: Publication, sums: Sums) -> Matche
     if any(part.noisy for part in parts):
         sums = relate(tables, plan)
     return Matches(sums, tables, plan)
-
-
-def relate_alone(
-    found: TableFindings,
-    uri: str,
-    form: TableFormat,
-    release: RawRelease,
-    mechanism: Mechanism | None,
-    group_size: int | None,
-    run: Run | None = None,
-) -> TableFindings:
-    """Return findings with what else follows from a table as a publication of one.
-
-    If it has levels of places, in a column or in folders ``level``, codes say what each place is a
-    part of. That levels do not fit each other is inconclusive, as nothing says that they should. If
-    it has totals, these may narrow down hidden cells that they do not determine.
-    """
-    # Formats and mechanisms are objects already, a group may have a single person, and a column of
-    # a table alone two roles: none of this is validated again.
-    given = {"format": form, "mechanism": mechanism, "group_size": group_size}
-    plan = Publication(tables=(PublicationTable(counts=uri, alone=True),))
-    entry = plan.tables[0].model_copy(update=given)
-    if not isinstance(form, LongTable) or not form.divides(uri, LEVEL):
-        if all(totals is None for totals in release.totals.each):
-            return found
-        plan = plan.model_copy(update={"tables": (entry,)})
-        try:
-            return _with_narrowed(found, read_part(plan, release), plan, run)
-        except ClusterscaleError as error:
-            why = Undecided("range", f"what its totals narrow down is not known: {error}")
-            return replace(found, undecided=(*found.undecided, why))
-    levelled = {"level": LEVEL, "parents": (CODES,), "alone": False}
-    plan = Publication(tables=(entry.model_copy(update=levelled),))
-    try:
-        levels = relate_tables(plan, found.name, [], run=run)[0]
-    except ClusterscaleError as error:
-        why = Undecided("relation", f"its levels are not compared: {error}")
-        return replace(found, undecided=(*found.undecided, why))
-    if (wrong := levels.results[0]).check == TOGETHER:
-        return replace(found, undecided=(*found.undecided, Undecided("relation", wrong.text)))
-    more = tuple(result for result in levels.results if result.level == "inconsistent")
-    return replace(
-        found,
-        results=found.results + more,
-        undecided=(*found.undecided, *levels.undecided),
-        open_cells=levels.open_cells,
-        related=levels.related,
-    )
-
-
-def _with_narrowed(
-    found: TableFindings, part: Part, plan: Publication, run: Run | None
-) -> TableFindings:
-    """Return findings with which hidden cells of a table its totals narrow down."""
-    if part.noisy:
-        return found
-    system = System.of([part], plan, run)
-    flags = {kind: some & (kind == NARROWED) for kind, some in system.open_flags(plan).items()}
-    known = system.findings(plan, found.name, flags)
-    if system.ranges.contradiction is not None or not known.open_cells:
-        return found
-    undecided = (*found.undecided, *known.undecided[:1])
-    return replace(found, undecided=undecided, open_cells=known.open_cells)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

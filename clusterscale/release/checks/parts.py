@@ -71,7 +71,17 @@ def read_part(plan: Publication, release: RawRelease) -> Part:
     except ClusterscaleError:
         release = replace(release, epochs=np.arange(n_epochs))
         lengths = _epochs(release, form)
-    one = Stratum.of(plan, entry, form, release, {}, {})
+    stated = release.metadata
+    one = Stratum(
+        entry=entry,
+        form=form,
+        texts={},
+        release=release,
+        categories=frozenset(),
+        mechanism=entry.mechanism or stated.mechanism,
+        group_size=entry.group_size or stated.group_size,
+        complete=getattr(form, "absent", None) != "hidden",
+    )
     return _part_of(plan, one, lengths, int((lengths[1] - lengths[0]).max()))
 
 

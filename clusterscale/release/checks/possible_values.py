@@ -131,7 +131,7 @@ def _stands_for_blank(table: PublishedTable) -> float | None:
         blank &= True if others is None else ~others
     if not isinstance(last, Suppression) or last.hidden == "zero" or last.uses_weights:
         return None
-    return last.hidden_as if blank.any() else None
+    return last.hidden_as if table.blank_beside or blank.any() else None
 
 
 def _law(mechanism: Mechanism, group_size: int) -> Law | None:

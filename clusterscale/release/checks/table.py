@@ -67,6 +67,8 @@ class PublishedTable:
     band_ends
         For values that are shown as bands, the least count and the one that all are below, int64,
         both of shape (roi, epoch), −1 where not stated. None if there are none.
+    blank_beside
+        Whether the same method left values of other categories of the table blank.
 
     Raises
     ------
@@ -91,6 +93,7 @@ class PublishedTable:
     not_covered: Flags | None = None
     secondary: Flags | None = None
     band_ends: tuple[Ints, Ints] | None = None
+    blank_beside: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:

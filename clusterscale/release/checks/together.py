@@ -257,6 +257,7 @@ def as_published(
         not_covered=item.not_covered,
         secondary=item.secondary,
         band_ends=item.band_ends,
+        blank_beside=item.blank_beside,
     )
 
 
