@@ -367,6 +367,17 @@ def test_the_number_of_a_label_beside_labels_is_not_taken_for_one(tmp_path):
         assert found[0].undecided[-1].text.endswith(f"as {value}, is not used: {NEVER}")
 
 
+def test_the_number_of_a_label_beside_labels_of_another_category_is_impossible(tmp_path):
+    head = HEAD.replace("k: 5, shown: hidden", "k: 6, shown: label").replace(
+        "people}", "people, step: 1h}"
+    )
+    tables = "\n  - {counts: FOLDER/two.csv, strata: {sex: null}}"
+    for other, verdict in (("*", "fail"), ("8", "pass")):
+        two = f"A 08 3 F\nB 08 9 F\nA 08 {other} M\nB 08 9 M"
+        found = publish(tmp_path, tables, head=head, two=two)
+        assert found[1].verdict == verdict, other
+
+
 def test_persons_of_a_group_and_not_of_its_part_are_not_related_over_times(tmp_path):
     """The residents at 8 are all who were there until 10, so that no other was there at 9."""
     tables = """
