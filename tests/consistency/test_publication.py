@@ -378,6 +378,14 @@ def test_the_number_of_a_label_beside_labels_of_another_category_is_impossible(t
         assert found[1].verdict == verdict, other
 
 
+def test_a_method_that_hides_every_count_is_no_crash(tmp_path):
+    head = HEAD.replace("name: threshold, k: 5, shown: hidden", "name: dominance, share: 1.0e-300")
+    two = "A 08 3\nB 08 *\nTotal 08 12\nA 09 4\nB 09 9\nTotal 09 13"
+    head = head.replace("people}", "people, total: Total}")
+    found = publish(tmp_path, "\n  - {counts: FOLDER/two.csv}", head=head, two=two)
+    assert "fail" in [one.verdict for one in found]
+
+
 def test_persons_of_a_group_and_not_of_its_part_are_not_related_over_times(tmp_path):
     """The residents at 8 are all who were there until 10, so that no other was there at 9."""
     tables = """

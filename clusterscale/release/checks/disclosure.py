@@ -151,7 +151,8 @@ class System:
         relations, n_computed, n_either = sums.relations(low, high, secondary)
         rest = _differences(sums, len(tables), low, high)
         hidden = (low < high) & (flat("covered", 0).astype(np.bool_) | rest)
-        small = smallest_shown(None, *(part.table for part in parts))
+        # No count is larger: a method may hide all, as where the share of one person is tiny.
+        small = min(smallest_shown(None, *(part.table for part in parts)), UNKNOWN)
         width: Ints = np.full(len(low), 2 * plan.within)
         if plan.percent is not None:
             width = np.maximum(width, (plan.percent / 50 * high).astype(np.int64))
